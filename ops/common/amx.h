@@ -26,6 +26,7 @@ inline void ConfigureTiles(const std::uint8_t (&rows)[8]) {
     shapes.row_bytes[tile] = kTileBytes;
     shapes.rows[tile] = rows[tile];
   }
+  // As FinishStores: the stores above must not be left out or come later.
   asm volatile("" : : "r"(&shapes) : "memory");
   _tile_loadconfig(&shapes);
 }

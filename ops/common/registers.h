@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many vectors the machine that a file is compiled for keeps in registers: what sizes tiles.
+// How many vectors the machine that a file is compiled for keeps in registers. Sizes of tiles
+// follow from it.
 #pragma once
 #include "anyop/simd.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over the rows of a tensor in f32, in an order that the number of rows alone decides: chunks
-// of kSumRows rows, each in rising order, then the chunks in rising order.
+// Sums over the rows of a tensor in f32, in an order that the number of rows alone decides, so that
+// bits do not depend on threads: chunks of kSumRows rows, each in rising order, then the chunks in
+// rising order.
 #pragma once
 #include <algorithm>
 #include <cstring>

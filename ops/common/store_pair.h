@@ -14,6 +14,7 @@ template <class T>
 
 #if defined(__AVX512BF16__)
 [[gnu::always_inline]] inline void StorePair(BF16* p, F32 low, F32 high) {
+  // The instruction for pairs takes subnormal numbers for zero.
   if (lanes::AnySubnormal(low.v, high.v)) [[unlikely]] {
     Store(p, low);
     Store(p + kLanes, high);

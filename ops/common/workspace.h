@@ -152,7 +152,7 @@ constexpr std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b -
 constexpr std::int64_t Min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 constexpr std::int64_t Max(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
 
-// The size of an array whose elements take `bytes` each, and of what fills its last line.
+// The bytes of an array whose elements take `bytes` each, up to the end of its last line.
 template <class N>
 constexpr N LineBytes(const N& count, std::int64_t bytes) {
   if (bytes % 64 == 0) return count * N(bytes);

@@ -17,6 +17,7 @@ namespace anyop {
 struct CompiledGraph::Shared {
   Shared(std::string own_name, Graph graph, bool is_tuple, CompileOptions options)
       : name(std::move(own_name)),
+        // `name` is declared, and so made, before this.
         executable(std::move(graph), (options.name = name, std::move(options))),
         returns_tuple(is_tuple) {}
   const std::string name;
@@ -42,7 +43,8 @@ GraphOperand::GraphOperand(const GraphSize& size) : size_(size.text()) {}
 GraphOperand::GraphOperand(const Array& array) : argument_(Share({})), array_(array) {}
 GraphOperand::GraphOperand(const Named& literal) : name_(literal.name()) {
   const anyop_value& v = literal.value();
-  if (v.tag == ANYOP_TENSOR || v.tag == ANYOP_TENSORS) {  // which it does not keep alive
+  // A Named points to its array without keeping it alive; the state of a graph must live on.
+  if (v.tag == ANYOP_TENSOR || v.tag == ANYOP_TENSORS) {
     Fail(ANYOP_INVALID_ARGUMENT,
          name_ + " is named, but an array of a graph's call becomes state. Try NamedOperand.");
   }

@@ -25,7 +25,7 @@ namespace {
 
 using Key = std::vector<std::uint64_t>;
 
-// Of the call that a thread makes.
+// Memory of the call that a thread makes, kept so that a replay allocates nothing.
 struct Scratch {
   std::vector<std::int64_t> symbols;
   Key key;
@@ -55,7 +55,9 @@ class Executable::Impl {
     inputs_.Bind(inputs, symbols.data());
     MakeKey(inputs, symbols, &key);
     if (auto found = Find(key)) return found;
-    const Key mine = key;  // what plans may call may come here again
+    // A copy, and no lock: planning may run Python code, which may call a graph on this thread and
+    // so write to `key`.
+    const Key mine = key;
     SpecialiseOptions options = options_;
     options.constants = &constants_;
     auto made = std::make_shared<Specialisation>(graph, symbols, inputs, options);
@@ -80,12 +82,14 @@ class Executable::Impl {
     boundary_.Check(s, inputs, outputs);
     std::vector<std::int64_t>& symbols = OfThread<Scratch>::Get().replayed;
     if (!s.numbers.empty()) {
-      symbols = s.symbols;  // those of results' sizes; the others may differ in each call
+      // Symbols that are sizes of results are known to the specialisation alone; those of numbers
+      // may differ in each call and are bound anew.
+      symbols = s.symbols;
       inputs_.Bind(inputs, symbols.data());
     }
     Loan loan(this, &s);
-    // Of a device's memory each replay has its own, in the order of the stream: this one may still
-    // run when the next one is put there.
+    // On a device each replay leases its own arena, in the order of the stream: the work of this
+    // replay may still run when the next one is put there.
     std::optional<DeviceMemory> memory;
     if (s.device_kind) {
       memory.emplace(*s.device_kind, s.device.device_id,
@@ -95,7 +99,10 @@ class Executable::Impl {
                         inputs, outputs);
     if (loan.is_new) loan.instance->CheckMemory();
     loan.is_new = false;
+    // Before the run, which may change the state. A record holds memory of the host alone.
     if (IsRecording() && !s.device_kind) RecordGraph(name_, s, inputs);
+    // The caller may have changed the float mode of its thread to flush subnormal
+    // numbers, say. Workers would not, and results would depend on which thread runs a part.
     const DefaultFloatMode mode;
     run(*loan.instance);
   }
@@ -118,7 +125,9 @@ class Executable::Impl {
     }
     ~Loan() {
       std::lock_guard lock(impl->mutex_);
-      if (!is_new) s->idle.push_back(std::move(instance));  // else its memory was refused
+      // An instance that is still new was refused by CheckMemory, which looks at new ones only:
+      // the next replay makes one, so that it is refused, too.
+      if (!is_new) s->idle.push_back(std::move(instance));
       impl->arenas_.push_back(std::move(arena));
     }
     template <class T>
@@ -142,7 +151,7 @@ class Executable::Impl {
   // Scope, which inputs are copied, then the sizes and numbers that decide about plans.
   void MakeKey(std::span<const anyop_value> inputs, const std::vector<std::int64_t>& symbols,
                Key* key) const {
-    FollowCarriedScope();
+    FollowCarriedScope();  // on a framework's own thread the scope of whoever it works for counts
     const ThreadState& state = State();
     key->assign(1, ScopeWord(state));
     const DLDevice device = inputs_.DeviceOf(inputs);
@@ -164,6 +173,7 @@ class Executable::Impl {
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       if (!inputs_.IsNumberInKey(int(k))) continue;
       const anyop_value& v = inputs[k];
+      // As a float parameter takes it: 1 and 1.0 share a plan.
       const double f = v.tag == ANYOP_FLOAT ? v.f : double(v.i);
       key->push_back(std::bit_cast<std::uint64_t>(f));
     }
@@ -194,7 +204,7 @@ class Executable::Impl {
   const SpecialiseOptions options_;
   const std::string name_;
   ConstantsOnDevices constants_;
-  std::mutex mutex_;            // of what follows, and of every Specialisation::idle
+  std::mutex mutex_;            // guards the members below, and every Specialisation::idle
   std::vector<Entry> entries_;  // the last used first
   std::vector<std::unique_ptr<GraphArena>> arenas_;
 };

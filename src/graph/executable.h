@@ -35,14 +35,15 @@ struct CompileOptions {
   std::string name = "graph";        // what recordings call it
 };
 
-// Those for graphs that were saved: the passes ran before that, and would pack and fold again.
+// The options for graphs that were saved: the passes ran before that, and would pack and fold a
+// second time. Nodes keep their places when a graph is loaded.
 inline CompileOptions LoadedOptions() {
   CompileOptions options;
   options.optimize = false;
   return options;
 }
 
-// What a specialisation came to.
+// The memory and the nodes of a specialisation.
 struct MemoryReport {
   std::int64_t arena_bytes = 0, bound_bytes = 0;  // no plan is below the bound
   std::int64_t unshared_bytes = 0;                // without sharing memory
@@ -59,8 +60,8 @@ class Executable {
   // After the passes.
   const Graph& graph() const;
 
-  // Where input i of a call would lie that is made for a look: with the graph's state; a planned
-  // one on the host.
+  // The device of input i in a call that somebody makes up to look at the graph: that of the
+  // graph's state, but the host for a planned input.
   DLDevice DeviceOfInput(int i) const;
 
   // The specialisation of these inputs, made if it is new. inputs: as many as the graph has,

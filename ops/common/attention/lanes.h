@@ -56,8 +56,8 @@ ANYOP_LANE_FN void SumFour(F32 a, F32 b, F32 c, F32 d, float* out) {
 #endif
 
 #if defined(__AVX512DQ__)
-// The sums over the lanes of sum[row][i], as [row][i] and zeros. A sum has the same order of
-// additions whatever the number of rows.
+// The sums over the lanes of sum[row][i], as [row][i] and zeros: one tree for all rows, not one for
+// each. A sum has the same order of additions whatever the number of rows.
 template <int kRows>
 ANYOP_LANE_FN F32 SumFours(const F32 (&sum)[kRows][4]) {
   __m512 row[4] = {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that attention works in: what is computed at once, and where it lies.
+// The memory that attention works in: how many rows and keys are computed at once, and where
+// queries, scores and sums lie.
 #pragma once
 #include <cstdint>
 
@@ -15,7 +16,8 @@ inline constexpr int kFewHeads = 8;           // key heads of an item, at most
 inline constexpr int kScoreRow = kTile + 16;  // floats; a group of 4 keys may write beyond 64
 inline constexpr std::int64_t kSplit = 512;   // key positions
 
-// Rows of f32 are multiples of this long, those of few rows of 64: what a kernel takes at a time.
+// Rows of f32 are multiples of this long, those of few rows multiples of 64: a kernel takes so many
+// elements at a time, and reads and writes no rest of a row.
 inline constexpr std::int64_t kPad = 16;
 template <class N>
 constexpr N Padded(const N& width) {
@@ -42,7 +44,8 @@ struct FewScratch : Workspace<N> {
         totals(this->template Add<float>(heads * rows * v_row)) {}
 };
 
-// What many rows compute with. Elements of a row of a key, and of a row of values and of sums.
+// The form of keys and values that many rows compute with: its element, and the number of elements
+// in a row of a key, and in a row of values and of sums.
 struct FloatShape {
   using Element = float;
   static constexpr int kKeysPerValue = 1;
@@ -117,7 +120,8 @@ struct AttentionWorkspace : Workspace<N> {
   Part<std::int64_t, N> starts;   // [sequences + 1]: the first item of each
   Part<char, N> scratch;          // [threads][item_bytes]
   Part<float, N> parts;           // [splits][key_heads][part_rows][part_row]
-  // Keys are split where all rows are few and items fewer than four for each thread.
+  // `parts` is used where keys are split: where all rows are few, and items fewer than four for
+  // each thread.
   constexpr explicit AttentionWorkspace(const AttentionDims<N>& s)
       : part_rows(Min(N(kFewQueries), s.tokens * (s.heads / s.key_heads))),
         part_row(FewRow(s.dv) + N(kPad)),

@@ -117,7 +117,7 @@ class ManyRows {
                                       .c_row = kManyRows,
                                       .add = false,
                                       .mask = Form::kAll};
-    if (HasTiles()) {  // of keys that do not exist too: nobody reads them
+    if (HasTiles()) {  // also of keys that do not exist, whose scores nobody reads
       call_.tiles->scores(Words(keys_), Words(queries_), k_row_, lanes_, scores_);
     } else {
       tile.ForRuns(0, kTile, [&](int a, int b) { Multiply(scores, a, b - a, lanes_); });
@@ -194,7 +194,8 @@ class ManyRows {
   static const std::uint32_t* Words(const void* elements) {
     return static_cast<const std::uint32_t*>(elements);
   }
-  // Of rows that see all 64 keys; for the others a value that they do not see may be NaN.
+  // Adds the values of a whole tile to rows that see all 64 keys. For other rows a value that they
+  // do not see may be NaN, which a weight of 0 would not stop.
   void AddWholeTile(const Tile& tile) {
     if (!tile.is_full()) return;
     std::uint64_t whole = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small matrix product in registers, each sum f32 and in rising order of k: of f32, or of pairs
-// of bf16 where there are dot instructions.
+// A small matrix product in registers, of f32, or of pairs of bf16 where there are dot
+// instructions. Each sum is f32 and in rising order of k.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -84,7 +84,7 @@ template <int kRows, int kVectors, class E>
   }
 }
 
-// 24 sums of 32 registers, 8 of 16.
+// 24 sums in 32 registers, 8 in 16: the rest is for the operands.
 inline constexpr int kProductRows = kVectorRegisters == 32 ? 6 : 4;
 inline constexpr int kProductVectors = kVectorRegisters == 32 ? 4 : 2;
 

@@ -33,7 +33,7 @@ struct AttentionOptions {
 
   // The keys that the query at key position p sees, of `keys` in all.
   Range Visible(std::int64_t p, std::int64_t keys) const {
-    constexpr std::int64_t kFar = std::int64_t{1} << 48;
+    constexpr std::int64_t kFar = std::int64_t{1} << 48;  // beyond all keys; sums cannot overflow
     Range seen{0, keys};
     if (window_left >= 0) seen.begin = std::max(seen.begin, p - std::min(window_left, kFar));
     if (window_right >= 0) seen.end = std::min(seen.end, p + 1 + std::min(window_right, kFar));

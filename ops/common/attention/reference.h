@@ -94,7 +94,7 @@ void AttendRow(const Options& o, const Row& row, const Tensor& query, const Tens
   const Total total = SumScores(o, row, scores);
   double* out = y.at<double>(row.token, row.head);
   std::fill(out, out + dv, 0.0);
-  bool any = false;
+  bool any = false;  // of no finite score y is 0, whatever the values are
   for (const Score& s : scores) any |= s.value != -infinity;
   for (const Score& s : scores) {
     if (!any) break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From q . k to scores, the online softmax of one row, and what a finished row leaves behind.
+// From q . k to scores, the online softmax of one row, and the result and lse of a finished row.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,8 @@ struct RowSum {
   float largest = kNoScore, sum = 0;
   bool is_empty() const { return largest == kNoScore && sum == 0; }
 };
-// What exponents are taken relative to; -inf itself would make -inf - -inf.
+// The score that exponents are taken relative to. Relative to -inf itself, -inf - -inf would be
+// NaN.
 inline float Base(float largest) { return largest == kNoScore ? 0.0f : largest; }
 
 // Adds part to total; both hold weighted sums of values, width floats long.
@@ -77,6 +78,7 @@ inline void FinishRow(const AttentionCall& call, std::int64_t token, std::int64_
   }
   const std::int64_t key_head = head / call.group();
   const float scale = call.store.v_scale ? call.store.v_scale[key_head] : 1.0f;
+  // Where nothing weighs anything y is 0, not 0 / 0 or 0 times an infinite value; a NaN stays.
   const bool is_zero = !has_keys || row.sum == 0 || (factor == 0 && row.sum == row.sum);
   const F32 weight = Set(is_zero ? 0.0f : factor / row.sum * scale);
   Visit(call.y.type(), [&](auto zero) {

@@ -29,7 +29,8 @@ namespace words {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
 }
 
-// 16 bytes for each nibble, in every quarter.
+// A table of 16 bytes, one for each nibble, in every quarter: shuffles of bytes look up by
+// quarters.
 [[gnu::always_inline]] inline __m512i Table(const std::uint8_t (&t)[16]) {
   return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(t)));
 }

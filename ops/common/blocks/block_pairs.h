@@ -90,7 +90,7 @@ class BlockCopier {
   bool streams_;
 };
 
-// The least number of blocks worth 2 us.
+// Blocks worth 2 us: a copy moves 10 bytes a nanosecond and takes 20 ns to begin.
 inline std::int64_t BlockGrain(const Tensor& t) {
   return std::int64_t(2000 / (double(t.dim(1)) * Bytes(t.type()) * 0.1 + 20)) + 1;
 }

@@ -73,7 +73,7 @@ class TableKeys {
     }
     return 0;
   }
-  // Of the key after the last one that Next gave.
+  // The position of the key after the last one that Next gave.
   std::int64_t position() const { return position_; }
 
  private:

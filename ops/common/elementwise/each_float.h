@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of floats, element by element: of f32, f16 or bf16, computed in f32, rounded once.
+// Functions of floats, element by element. Tensors are f32, f16 or bf16; f32 is computed with, and
+// rounded once.
 #pragma once
 #include <cstddef>
 #include <utility>

@@ -67,12 +67,13 @@ template <class F>
   }
 }
 
-// Vectors of a block: a pair of bf16 takes twice the instructions of a pair of f32, and fewer of
-// them are of the loop.
+// Vectors of a block. A block of bf16 has twice the vectors of one of f32, so that fewer of its
+// instructions are those of the loop.
 template <class T>
 inline constexpr int kVectorsOfBlock = std::is_same_v<T, BF16> ? 8 : 4;
 
-// Rows of so few elements cost more to walk than to compute.
+// Rows of so few elements cost more to walk than to compute: a row costs 7 ns. x + 1 on [5000, 1]
+// takes 26 times as long row by row as the sum of two tensors.
 constexpr bool IsShort(std::int64_t row_size) { return row_size <= 64; }
 
 // A short row, repeated: a tensor of contiguous rows is cut into pieces of n elements instead.
@@ -107,7 +108,8 @@ template <class T, class F>
 template <class Op>
 [[gnu::always_inline]] inline void RunBinary(const Context& ctx, const Tensor& x, const Tensor& y,
                                              const Tensor& z, Op op) {
-  // Inline: passing its captures through memory costs as much as the sum of a hundred elements.
+  // Inline, because captures of a function of its own go through memory, which costs as much as the
+  // sum of a hundred elements: they are written as vectors and read as words, which stalls.
   const auto run = [&](auto zero) __attribute__((always_inline)) {
     using T = decltype(zero);
     const auto compute = [&](const T* a, const T* b, T* c, std::int64_t n)

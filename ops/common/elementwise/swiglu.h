@@ -22,7 +22,7 @@ struct Swiglu {
         beta(Set(float(beta))),
         has_limit(limit.has_value()) {}
 
-  // NaN is the second operand, and stays.
+  // Min and Max return their second operand where one is NaN: here that is g or u, which stays NaN.
   [[gnu::always_inline]] F32 Gate(F32 g) const { return Min(limit, g); }
   [[gnu::always_inline]] F32 Up(F32 u) const { return Max(Zero() - limit, Min(limit, u)); }
 
@@ -30,6 +30,7 @@ struct Swiglu {
   [[gnu::always_inline]] F32 Argument(F32 g, F32* lost) const {
     const F32 z = alpha * g;
     const F32 rest = FmaExact(alpha, g, Zero() - z) + alpha_rest * g;
+    // Beyond 1000 sigma is 0 or 1 whatever was lost, and rest may be no number.
     *lost = Select(Abs(z) < Set(1000.0f), rest, Zero());
     return z;
   }

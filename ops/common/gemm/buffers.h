@@ -10,7 +10,7 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// Buffers, as many as there are threads: whoever works takes a free one.
+// Buffers, as many as there are threads, so that Take finds a free one without waiting.
 template <class T>
 class ThreadBuffers {
  public:
@@ -22,6 +22,7 @@ class ThreadBuffers {
   T* Take() const {
     for (std::int64_t i = 0;; i = i + 1 < count_ ? i + 1 : 0) {
       std::atomic_ref<unsigned char> taken(taken_[i]);
+      // Acquires what Return releases: the last holder is done with the buffer's memory.
       if (!taken.exchange(1, std::memory_order_acquire)) return memory_ + i * elements_;
     }
   }

@@ -42,7 +42,8 @@ inline void PackPanel(const std::int8_t* weight, std::int64_t stride, std::int64
   }
 }
 
-// Zeros after the k bytes of a row, up to a multiple of 4. Returns their sum if it is asked for.
+// Writes zeros after the k bytes of a row, up to a multiple of 4: a step along k takes 4 bytes.
+// Returns the sum of the row's bytes if it is asked for.
 inline std::int32_t FinishBytes(std::int8_t* q, std::int64_t k, bool with_sum) {
   std::memset(q + k, 0, std::size_t(CeilDiv(k, 4) * 4 - k));
   std::int32_t sum = 0;
@@ -58,7 +59,7 @@ inline void ReadBiases(const T* bias, std::int64_t columns, float* biases) {
 }
 
 // One row of at most 32 columns: y = f32(sum - too_large) * weight_scale * scale + bias. biases:
-// null for none.
+// null for none. too_large: by how much, modulo 2^32, the dot instruction makes the sums too large.
 template <class Y>
 inline void StoreBytesRow(const std::int32_t* sums, std::uint32_t too_large, float scale,
                           const float* weight_scales, const float* biases, std::int64_t columns,

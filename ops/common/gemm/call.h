@@ -48,14 +48,14 @@ concept PanelProduct = requires(const P& p, const typename P::Sum* sums, std::in
   { p.panels() } -> std::same_as<std::int64_t>;
   p.StorePanel(sums, i, i, i);
 };
-// One that knows its rows of x: row(r) points to them, Elements. PackRows(ctx, part) packs those of
-// a PackedProduct.
+// A product that knows its rows of x: row(r) points to the Elements of row r, and PackRows(ctx,
+// part) packs the rows of a PackedProduct.
 template <class P>
 concept RowsProduct = PanelProduct<P> && requires(const P& p, std::int64_t i) {
   { p.row(i) } -> std::same_as<const typename P::Element*>;
 };
 
-// Where sums of a dense layer go. T: of bias, and of y where that is not f32.
+// Writes the sums of a dense layer to y. T: the type of bias, and of y where y is not f32.
 template <class T>
 struct DenseOutput {
   using Sum = float;
@@ -87,15 +87,16 @@ void DenseOutput<T>::StorePanel(const float* sums, std::int64_t first, std::int6
   store(T{});
 }
 
-// Compiled once for each instruction set, as all that multiplies without knowing whose product it
-// is.
+// Compiled once for each instruction set, as is all code that multiplies without knowing which
+// operator's product it computes.
 extern template struct DenseOutput<BF16>;
 #if !defined(__AVX512BF16__)
 extern template struct DenseOutput<float>;
 extern template struct DenseOutput<F16>;
 #endif
 
-// Rows of x where they lie, of copies of them, and none: where sides are packed otherwise.
+// Where a product finds its rows of x: in the tensor, in copies, or nowhere, if its sides are
+// packed in another way.
 template <class T>
 struct TensorRows {
   using Element = T;

@@ -12,10 +12,12 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// Terms of a chunk: a panel of them in f32, and a block of rows, fit the second level of cache.
+// Terms of a chunk. A panel of so many terms in f32 and a block of rows fit the second level of
+// cache.
 inline constexpr std::int64_t kInner = 1024;
 
-// The rows of a tensor; most have one stride, which saves the divisions of row_offset.
+// The rows of a tensor. Most tensors have one stride from row to row: this saves the divisions of
+// row_offset.
 template <class T>
 class Rows {
  public:
@@ -72,7 +74,7 @@ template <int kCount, class T>
 template <class T>
 inline void PackColumns(const Rows<T>& right, std::int64_t first, std::int64_t count,
                         std::int64_t column, std::int64_t columns, T* out) {
-  constexpr std::int64_t kAhead = 16;  // rows: each is a line or two of its own
+  constexpr std::int64_t kAhead = 16;  // rows, of which a panel takes a line or two each
   const T zeros[kPanel] = {};
   T edge[2][kPanel] = {};
   const std::size_t bytes = std::size_t(columns) * sizeof(T);
@@ -210,8 +212,9 @@ struct ChunksWorkspace : Workspace<N> {
                                        CeilDiv(columns, N(kPanel)) * N(kPanel))) {}
 };
 
-// A product in chunks as the code that multiplies sees it, whatever its sides and results are:
-// that code is long, and so is compiled once for a math type.
+// A product in chunks as the code that multiplies sees it, whatever its sides and results are. That
+// code is long, and so is compiled once for a math type; what differs is behind virtual functions,
+// which are called for whole panels.
 template <class M>
 struct ChunkSource;
 template <class M>

@@ -14,9 +14,11 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// The most rows: beyond, packing pays.
+// The most rows. Beyond, packing the right side pays; below, it costs more than it gains: [16, 128]
+// by [128, 512] in f32 takes less than half the time as it lies.
 inline constexpr std::int64_t kFewRows = 16;
-// Rows of a tile, and panels of 32 columns beside each other, whose sums fit the registers.
+// The most rows of a tile, and the number of panels of 32 columns beside each other, whose sums fit
+// the registers.
 inline constexpr int kFewRowsOfTile = kLanes == 16 ? 6 : kLanes == 8 ? 3 : 1;
 inline constexpr int kVectorsOfPanel = kPanel / kLanes;
 constexpr int FewPanels(int rows) {
@@ -53,7 +55,7 @@ struct FewRows {
       for (int i = 0; i < kR; ++i) ReadLeft(first + i, begin, end, x[i]);
       for (std::int64_t l = begin; l < end; ++l) {
         const T* r = right + l * stride + column;
-        // At the end the first rows of the next columns: their use is near.
+        // Behind the last row come the first rows of the next columns, whose use is near.
         const std::int64_t ahead =
             l + kAhead < p.k ? kAhead * stride : (kAhead - p.k) * stride + kP * kPanel;
 #pragma GCC unroll 16

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What multiplies matrices, compiled once for an instruction set: this is the whole of cpu.cc.
-// Files of dot instructions have what these add.
+// The code that multiplies matrices, compiled once for an instruction set: this is the whole of
+// cpu.cc. Files for dot instructions hold only the types that these add.
 #pragma once
 #include "ops/common/gemm/backward.h"
 #include "ops/common/gemm/int8.h"

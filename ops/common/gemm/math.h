@@ -150,7 +150,8 @@ using BF16DotMath = AmxMath;
 using BF16DotMath = DotMath;
 #endif
 
-// The math that takes most memory of those that an instruction set's file has.
+// The math that takes most memory of those in an instruction set's file: it decides how large a
+// workspace is that serves any of them.
 #if defined(__AVX512BF16__)
 using WidestMath = BF16DotMath;
 #else
@@ -172,7 +173,7 @@ struct PartialSums {
   typename M::Sum* sums;   // [rows][kPartialSums<M>]
   bool is_first, is_last;  // of the chunks; if both, there are none
 };
-// Of a row.
+// The partial sums of a row: a pairwise math has two for each column.
 template <class M>
 inline constexpr int kPartialSums = kPanel*(M::kPairwise ? 2 : 1);
 

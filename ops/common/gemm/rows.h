@@ -14,12 +14,13 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// The most rows of x: beyond, packing the weight on the way is faster.
+// The most rows of x. Beyond, packing the weight on the way is faster; for 16 rows of bf16 by
+// [4096, 4096] it takes twice as long.
 inline constexpr std::int64_t kMaxRows = 16;
 
 // sums[i][j] for kR rows of x and 4 rows of the weight. Meanwhile as many bytes are brought from
-// `ahead` on, in order, into cache level kLevel: four short streams at once are too many for the
-// prefetcher of the processor.
+// `ahead` on, in order, into cache level kLevel. Four short streams at once are too many for the
+// prefetcher of the processor: with this one, rows of 576 come at 35 GB/s, not at 15 to 20.
 template <TileMath M, int kR, int kLevel>
 [[gnu::noinline]] void MultiplyRows(const typename M::Weight* const* x,
                                     const typename M::Weight* const* w, std::int64_t k,
@@ -121,8 +122,8 @@ struct RowProduct {
   }
 };
 
-// Copies of the rows of x: where they are a multiple of 4096 bytes apart, they and the rows of the
-// weight would share one set of the first level of cache.
+// Copies of the rows of x, in whole lines. Where rows are a multiple of 4096 bytes apart, they and
+// the rows of the weight would share one set of the first level of cache.
 template <class T, class N>
 struct CopiesWorkspace : Workspace<N> {
   N pitch;               // bytes

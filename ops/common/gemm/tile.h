@@ -34,7 +34,8 @@ constexpr int StripVectors(int rows) {
   return strip;
 }
 
-// Panels side by side, so that few rows still have 8 sums in flight: 4 cycles x 2 a cycle.
+// Panels side by side, so that few rows still have 8 sums in flight: a multiply-add takes 4 cycles,
+// and two begin in each.
 template <class M>
 constexpr int PanelsAtOnce(int rows) {
   if (kIsAmx<M>) return 1;
@@ -176,11 +177,11 @@ template <class M, int kR>
 }
 
 // The products above for a number of rows that is known at run time. They are compiled once for
-// each instruction set, in files of this folder, as they are most of what the compiler has to do
-// for an operator that multiplies. Their definitions stand outside of the class: what is defined
-// inside is inline, and inline functions are compiled wherever they are called, `extern template`
-// or not. An object of the class is for one thread and some products in a row; only that of AmxMath
-// (amx.h) has a state.
+// each instruction set, in files of this folder, because they are most of the compiler's work for
+// an operator that multiplies. Their definitions stand outside of the class: a function that is
+// defined inside is inline, and GCC compiles inline functions wherever they are called, `extern
+// template` or not. An object of the class is for one thread and some products in a row; only that
+// of AmxMath (amx.h) has a state.
 template <TileMath M>
 struct Tiles {
   using Left = typename M::Left;

@@ -51,7 +51,7 @@ inline void MultiplyByTiles(const Context& ctx, const P& p, const Tensor& weight
       const std::int64_t column = panel * kPanel;
       const std::int64_t from = column + kPanel <= p.n ? column : p.n - kPanel;
       const BF16* w = weight.base<const BF16>() + from * stride;
-      const std::int64_t skipped = column - from;  // they are the panel's before
+      const std::int64_t skipped = column - from;  // columns of the panel before, computed twice
       for (std::int64_t b = first; b < Min(blocks, first + group); ++b) {
         const BF16* x = columns + b * parts.block;
         tiles.Multiply(rows_of(b), w, stride, p.k, x, b == first, sums);

@@ -11,7 +11,8 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// Rows that are packed and multiplied at a time: whole groups, or parts of one that is larger.
+// Rows that are packed and multiplied at a time: whole groups, or parts of one that is larger. This
+// bounds the workspace.
 inline constexpr std::int64_t kWaveRows = 2048;
 
 // y[r] = x[r] weight[g]^T + bias[g] for rows offsets[g] <= r < offsets[g + 1].
@@ -27,7 +28,7 @@ struct GroupedCall {
   void* y;             // [rows, n]
   std::int64_t y_stride;
   DType y_type;
-  // Of bytes: a scale and the sum of each row, scales of [groups, n] weights.
+  // For bytes: the scale and the sum of each row of x, and the scales of weights, [groups, n].
   const float* x_scale;
   const std::int32_t* x_sum;
   const Tensor* weight_scale;

@@ -27,8 +27,8 @@ inline constexpr std::int64_t kLatentPart = 256;  // positions of a part, at lea
 inline constexpr std::int64_t kLatentParts = 8;   // of a token, at most
 inline constexpr float kLatentNoScore = -std::numeric_limits<float>::infinity();
 
-// What is known of the heads of an item after some keys: the largest score, the sum of
-// exp(score - largest), and that of such weights times values.
+// The state of the heads of an item after some keys: the largest score, the sum of the weights
+// exp(score - largest), and the sum of weights times values.
 template <class N>
 struct LatentSums : Workspace<N> {
   N row;
@@ -80,7 +80,8 @@ constexpr SizeText LatentBytes(const SizeText& positions) {
   return LatentWorkspace<SizeText>("threads", "t", "h", positions, "c", "r").bytes();
 }
 
-// The positions of a part of so many.
+// The length of a part, for a token of so many positions. Threads have no say in it: parts are
+// summed apart, so that their ends decide about bits.
 inline std::int64_t LatentPartOf(std::int64_t positions) {
   const std::int64_t even = (positions + kLatentParts - 1) / kLatentParts;
   return std::max<std::int64_t>((even + kTileRows - 1) / kTileRows * kTileRows, kLatentPart);
@@ -98,7 +99,7 @@ struct LatentCall {
   std::int64_t heads() const { return y.dim(1); }
 };
 
-// Heads [begin, end) of a token. Start for each part, AddTile for its keys.
+// Heads [begin, end) of a token. Clear for each part, then AddTile for its keys.
 template <class Form>
 class LatentRows {
   using Element = typename Form::Element;
@@ -312,6 +313,8 @@ class LatentRun {
   void Run() const {
     const std::int64_t items = call_.tokens() * groups_;
     if (items == 0) return;
+    // Where items alone occupy the threads, one thread computes the parts of an item in turn: the
+    // same parts, merged in the same order.
     if (parts_ == 1 || items >= 4 * ThreadsOf(ctx_) || ThreadsOf(ctx_) == 1 ||
         work_ns_ < kInlineNs) {
       return Claim(items, work_ns_, [&](std::int64_t i, char* scratch) { RunAll(i, scratch); });

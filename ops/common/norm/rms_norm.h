@@ -40,7 +40,7 @@ template <class F>
   return {unit, ScaleInUnits(squares / float(d), eps, unit)};
 }
 
-// Of a row with such squares, which `load` reads as in SumOfSquares.
+// The scale of a row whose squares have this sum. load: as in SumOfSquares.
 template <class F>
 [[gnu::always_inline]] inline RowScale ScaleOf(float squares, std::int64_t d, float eps, F load) {
   const float mean_square = squares / float(d) + eps, unit = UnitOf(mean_square);
@@ -103,7 +103,8 @@ template <class T, class F>
                                                  const Gain<T>& gain, float eps, bool streams,
                                                  double element_ns, F&& prepare) {
   constexpr int kGroup = 4;
-  constexpr std::int64_t kGroupBytes = 16 << 10;  // read twice, so they stay in the first cache
+  // Rows are read twice, for their squares and for their results: a group stays in the first cache.
+  constexpr std::int64_t kGroupBytes = 16 << 10;
   const std::int64_t d = x.row_size();
   const bool in_groups = !streams && kGroup * d * std::int64_t(sizeof(T)) <= kGroupBytes;
   ForRowGroups<kGroup>(

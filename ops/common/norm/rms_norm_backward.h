@@ -55,7 +55,8 @@ class NormBackward {
   }
 
  private:
-  // Of squares or products that f32 does not hold: dx = s * (g - z * mean(g * z)), z = x * s.
+  // For squares or products that f32 does not hold: dx = s * (g - z * mean(g * z)) with z = x * s,
+  // whose elements are about 1.
   [[gnu::noinline]] void RunInUnits(const NormRow<T>& row, float unit) const {
     const RowScale of = ScaleOfUnits(d_, eps_, unit, [&](auto& v, std::int64_t i, auto count) {
       LoadBlock(v, row.x + i, count);

@@ -12,8 +12,8 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// For a row whose mean square, eps added, is so much in f32. Infinite means too large, and so does
-// NaN, which such sums end in too.
+// The unit of a row whose mean square, with eps added, is this in f32. Infinite means too large,
+// and so does NaN, which such sums end in too.
 [[gnu::always_inline]] inline float UnitOf(float mean_square) {
   if (mean_square >= 0x1p-90f && mean_square <= 0x1p120f) [[likely]]
     return 1;

@@ -18,10 +18,11 @@ struct RowQuantization {
   float scale, inverse, limit;
   std::int32_t zero_point;
 };
-// Near enough for Round, and further than any byte is from a zero point up to half as far.
+// Round is exact up to here on every machine (the portable one adds 1.5 * 2^23). What is clamped to
+// this is beyond all bytes, also with a zero point of at most half of it added.
 inline constexpr float kFarLimit = 0x1p22f;
 
-// Zero points further than kFarLimit / 2: as exact, but slow.
+// For zero points further than kFarLimit / 2, one element at a time.
 template <class T>
 [[gnu::noinline]] inline void QuantizeFar(const T* x, std::int64_t d, const RowQuantization& row,
                                           std::int8_t* q) {

@@ -9,7 +9,7 @@
 namespace anyop {
 namespace {
 
-// size = a*symbol + b with one symbol that is not bound yet.
+// Whether size = a*symbol + b with one symbol that is not bound yet and no other.
 bool IsLinear(const Size& size, const std::vector<bool>& is_bound, int* symbol, std::int64_t* a,
               Size* b) {
   *symbol = -1;
@@ -28,6 +28,7 @@ bool IsLinear(const Size& size, const std::vector<bool>& is_bound, int* symbol, 
   return *symbol >= 0;
 }
 
+// False where a factor is no multiple of `by`: the quotient is not whole at all sizes.
 bool Divide(const Size& size, std::int64_t by, Size* quotient) {
   *quotient = Size(0);
   for (const SizeTerm& t : size.terms()) {
@@ -114,6 +115,8 @@ void GraphCopy::BindInputs(std::span<const GraphArgument> arguments, const std::
   const auto is_number = [&](std::size_t k) {
     return from_.value(from_.inputs[k]).kind == GraphValue::kScalar;
   };
+  // Numbers first: shapes of the tensors may use them as symbols. Shapes are compared when all
+  // arguments have bound their symbols, because one may need the symbols of a later one.
   for (std::size_t k = 0; k < arguments.size(); ++k) {
     if (is_number(k)) BindNumber(from_.inputs[k], arguments[k], name);
   }

@@ -17,7 +17,8 @@ GraphArgument GraphBuilder::Default(const Operator& op, int i) const {
   return LiteralArgument(v);
 }
 
-// As many arguments as parameters, each as its parameter wants it.
+// Adds the defaults of arguments that are left out, and brings each argument into the kind that
+// its parameter takes.
 void GraphBuilder::Complete(const Operator& op, std::vector<GraphArgument>* arguments) const {
   const Form& form = op.contract->forms[0];
   if (arguments->size() > std::size_t(op.n_params)) {
@@ -42,7 +43,7 @@ void GraphBuilder::Complete(const Operator& op, std::vector<GraphArgument>* argu
                   ? WordError(*op.contract, i, a.word)
                   : std::string(p.name) + " is the word '" + a.word + "', but cannot be one."));
     }
-    // A whole number of the call is its symbol.
+    // Sizes are computed over symbols: as one, a whole number of the call may decide a shape.
     if (a.kind == GraphArgument::kValue && graph_.value(a.values[0]).symbol >= 0) {
       a = SizeArgument(Size::Symbol(graph_.value(a.values[0]).symbol));
     }
@@ -66,6 +67,7 @@ void GraphBuilder::CheckKind(const Operator& op, int i, const GraphArgument& a) 
 
 void GraphBuilder::CheckWritten(const Operator& op, std::string_view what, int value) const {
   const GraphValue& root = graph_.value(graph_.Root(value));
+  // Passes fold and pack both, and constants are copied to devices: a write would not be seen.
   if (root.kind != GraphValue::kConstant && !root.is_frozen) return;
   Refuse(op.display_name() + ": " + std::string(what) + " is " + graph_.value(value).name +
          ", which is written, but is " + (root.is_frozen ? "frozen state" : "a constant") +
@@ -95,6 +97,7 @@ std::vector<int> GraphBuilder::Call(Operator& op, std::vector<GraphArgument> arg
     node.into |= std::uint32_t(into >= 0) << r;
     node.results.push_back(into);
   }
+  // Nothing has been added so far: a refused call leaves the graph as it was.
   const std::string error = points_->TryNode(graph_, node);
   if (!error.empty()) Refuse(error);
   const int number = int(graph_.nodes.size());
@@ -127,6 +130,7 @@ int GraphBuilder::AddResult(int number, int r, std::string_view name) {
     v.shape.push_back(size.value_or(Size()));
   }
   const int id = Add(std::move(v), name);
+  // In this order: a new symbol takes its numbers from the value's layouts.
   points_->AddTried(graph_, id, r);
   for (const int d : unknown) {
     const std::string symbol = graph_.value(id).name + "_" + std::to_string(d);

@@ -65,6 +65,8 @@ int GraphBuilder::Add(GraphValue value, std::string_view name) {
            "': a name is made of letters, digits and _, and begins with no digit.");
   }
   value.name = name;
+  // Inputs, states and constants are named by the user, so that two of one name are a mistake;
+  // results and views get a free name instead.
   const bool is_given = !name.empty() && value.kind < GraphValue::kResult;
   if (is_given && names_.contains(name)) {
     Refuse("two values of the graph are called " + std::string(name) + ".");
@@ -148,7 +150,8 @@ void GraphBuilder::Rename(int value, std::string_view name) {
   std::string& current = graph_.value(value).name;
   if (current == name || names_.contains(name)) return;
   if (const auto sizes = sizes_of_.find(value); sizes != sizes_of_.end()) {
-    for (const int k : sizes->second) {  // sizes are called after their value
+    // Symbols that are sizes of this value bear its name: "y_0".
+    for (const int k : sizes->second) {
       GraphSymbol& s = graph_.symbols[std::size_t(k)];
       symbols_.erase(s.name);
       s.name = std::string(name) + "_" + std::to_string(s.dimension);
@@ -207,7 +210,9 @@ int GraphBuilder::Transpose(int value, int a, int b) {
 }
 
 int GraphBuilder::AddView(int base, GraphView view) {
-  int depth = 0;  // a view is resolved by way of all below it
+  // A view is resolved by recursion through all views below it: a text with views of views
+  // without end would take the whole stack.
+  int depth = 0;
   for (int v = base; graph_.value(v).kind == GraphValue::kView; v = graph_.value(v).base) {
     if (++depth == kMostViews) {
       Refuse(graph_.value(base).name + " is already a view of views, " +

@@ -7,7 +7,8 @@
 //   b.Output(y);
 //   Graph graph = b.Finish();
 //
-// Every function throws Error; a wrong call reads as it does anywhere, with the place behind it.
+// Every function throws Error. The text for a wrong call is that of a single call, with the place
+// in the user's program behind it.
 #pragma once
 #include <initializer_list>
 #include <map>
@@ -50,8 +51,8 @@ class GraphBuilder {
   // A contiguous copy, made now.
   int Constant(std::string_view name, const Array& array);
 
-  // Views. A size may be any over the symbols; a reshape that needs a copy is refused. end: at most
-  // the dimension's size.
+  // Views. Bounds and shapes are any sizes over the symbols; a reshape that needs a copy is
+  // refused. end: at most the dimension's size.
   int Slice(int value, int dimension, const Size& begin, const Size& end);
   int Reshape(int value, std::vector<Size> shape);
   int Transpose(int value, int a, int b);
@@ -72,15 +73,15 @@ class GraphBuilder {
     return Call(*Find(op), std::move(arguments), CallOptions());
   }
 
-  // What a call returns, in order; name "" takes the value's. Any tensor; it is returned in memory
-  // of its own.
+  // Adds a result to what a call of the graph returns; name "" takes the value's. Any tensor may be
+  // one, an input too: it is returned in memory of its own.
   void Output(int value, std::string_view name = "");
 
   // The user's place for the nodes and views that follow: "model.py:31".
   void SetPlace(std::string place) { place_ = std::move(place); }
   void SetPlaceOfView(int view, std::string place) { graph_.value(view).place = std::move(place); }
 
-  // What parameter i has where it is left out. Refuses if it must be given.
+  // The default of parameter i. Refuses where the parameter must be given.
   GraphArgument Default(const Operator& op, int i) const;
   // Another name for a view or result, where it is free.
   void Rename(int value, std::string_view name);
@@ -97,7 +98,7 @@ class GraphBuilder {
   // The concrete sizes at which everything so far is right.
   const GraphPoints& points() const { return *points_; }
 
-  // What is known so far; shapes of values are here.
+  // The graph so far, with the shapes of its values.
   const Graph& graph() const { return graph_; }
   std::vector<std::string> symbol_names() const;
   Graph Finish();  // the builder is empty after it

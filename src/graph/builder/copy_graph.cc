@@ -109,14 +109,15 @@ void GraphCopy::CopyNode(const GraphNode& node) {
     options.declined |= std::uint32_t(v < 0) << r;
     options.into.push_back(IsInto(node, r) ? Value(v) : -1);
   }
-  std::vector<GraphArgument> arguments = Arguments(node);  // may copy views, with their places
+  std::vector<GraphArgument> arguments = Arguments(node);
+  // Behind the arguments, which may copy views and then set the places of these.
   builder.SetPlace(node.place);
   SetResults(node, builder.Call(*node.op, std::move(arguments), options));
 }
 
 void GraphCopy::SetResults(const GraphNode& node, const std::vector<int>& copies) {
   const auto is_made = [&](int r) { return node.results[std::size_t(r)] >= 0 && !IsInto(node, r); };
-  // Away from names that other results of this node are to have.
+  // Two results may have each other's names, as fusion leaves them: all step aside first.
   for (int r = 0; r < int(node.results.size()) && node.results.size() > 1; ++r) {
     if (is_made(r)) builder.Rename(copies[std::size_t(r)], builder.FreeName("renamed"));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies a graph call by call into a new builder, so that a pass may put other calls in their
-// place: what is new is checked and inferred as everything is.
+// place. A new call is checked and inferred as every call of a builder is.
 #pragma once
 #include <functional>
 #include <memory>
@@ -28,7 +28,7 @@ class GraphCopy {
   // The copy of a value; states, constants and views are copied at their first use.
   int Value(int value);
   std::vector<GraphArgument> Arguments(const GraphNode& node);
-  // Calls what the node calls.
+  // Makes the node's call in the builder.
   void CopyNode(const GraphNode& node);
   // `copies` of this builder stand for the results of a node, -1 for those that are declined.
   void SetResults(const GraphNode& node, const std::vector<int>& copies);
@@ -37,7 +37,7 @@ class GraphCopy {
   std::string FreeName(const std::string& name) const;
 
  private:
-  std::unique_ptr<GraphBuilder> own_;
+  std::unique_ptr<GraphBuilder> own_;  // before `builder`, which may refer to it
 
  public:
   GraphBuilder& builder;
@@ -55,7 +55,7 @@ class GraphCopy {
   const BindData data_;
   std::vector<int> copy_of_;            // by value; -1: not yet
   std::vector<Size> symbols_;           // by symbol
-  std::vector<bool> is_bound_;          // by symbol: an argument says what it is
+  std::vector<bool> is_bound_;          // by symbol: an argument gives it a size
   std::vector<GraphArgument> numbers_;  // by value, of inputs that are numbers and are bound
 };
 

@@ -46,7 +46,7 @@ class GraphParser : parse::Lexer {
     return at >= text.size() || Peek() == '\n' || Peek() == '#';
   }
 
-  // A word before a name: values may be called as keywords are.
+  // A word is a keyword only before a name: a value may be called `input` or `output`.
   bool EatKeyword(std::string_view word) {
     const std::size_t begin = at;
     if (EatName(word) && Peek() == ' ' && !PeekName().empty()) return true;
@@ -137,7 +137,7 @@ class GraphParser : parse::Lexer {
     return Size::Symbol(known);
   }
 
-  // Results, then what makes them.
+  // "a: f32[n], into b = anyop.op(x)": results, then the call or view that makes them.
   void ParseStatement() {
     std::vector<TypedName> left;
     const std::size_t begin = at;
@@ -244,7 +244,7 @@ class GraphParser : parse::Lexer {
     const std::vector<int> results = builder_.Call(op, std::move(arguments), options);
     builder_.SetPlace("");
     const auto is_made = [&](std::size_t r) { return !left[r].is_declined && !left[r].is_into; };
-    // Away from names that other results of this call are to have.
+    // Two results may have each other's names, as fusion leaves them: all step aside first.
     for (std::size_t r = 0; r < left.size() && left.size() > 1; ++r) {
       if (is_made(r)) builder_.Rename(results[r], builder_.FreeName("renamed"));
     }
@@ -310,7 +310,7 @@ class GraphParser : parse::Lexer {
     return SizeArgument(ParseSum());
   }
   static bool IsDigit(char c) { return parse::IsDigit(c); }
-  // Of 64 bits; what only begins with one, as 1.5 does, is none.
+  // A whole number of 64 bits. 1.5 only begins with one: read as 1 it would be another number.
   std::int64_t WholeNumber() {
     Skip();
     std::int64_t n = 0;

@@ -17,8 +17,9 @@ namespace {
 constexpr int kLarge = 6, kSmall = 4;
 constexpr int kFew = 4;  // points: with fewer, sizes are hardly told apart
 
-// No two symbols are equal, or one apart, at two points. Large ones are multiples of 128, which
-// satisfies what asks for whole blocks; small ones satisfy upper limits.
+// No two symbols are equal at two points: two that need not be equal are so at one point at most,
+// and a call must be right at two. Large sizes are multiples of 128, which satisfies calls that
+// ask for whole blocks; small ones satisfy upper limits.
 std::int64_t SizeAt(int point, int symbol) {
   if (point < kLarge) return 128 * (3 + symbol * 5 + point * (7 + 2 * symbol) + point * point);
   switch (point - kLarge) {
@@ -79,7 +80,7 @@ void GraphPoints::AddTensor(const Graph& graph, int value) {
   for (Point& point : points_) {
     try {
       AddTensorAt(graph, value, &point);
-    } catch (const Error&) {  // five large sizes are more bytes than there can be
+    } catch (const Error&) {  // a shape of five large sizes is more bytes than 63 bits hold
       if (!why) why = std::current_exception();
       AddLayout(&point, value, {});
       point.is_alive = false;
@@ -122,6 +123,7 @@ std::string GraphPoints::Try(const Graph& graph, const Attempt& f) {
     Search(graph, f);
     right += int(points_.size() - before);
   }
+  // At a single point a rule may hold by chance.
   if (right < 2) {
     std::string with;
     for (std::size_t i = 0; i < graph.symbols.size(); ++i) {
@@ -166,15 +168,18 @@ bool GraphPoints::FillSymbolic(const Graph& graph, const GraphNode& node, anyop_
     const GraphValue& value = graph.values[v];
     std::vector<std::int64_t>& shape = shapes_.emplace_back();
     for (const Size& s : value.shape) {
+      // The whole size of a dimension is never below 0; a symbol in n - 1 alone, or a number of
+      // the call, may be.
       if (value.kind == GraphValue::kInput && s.symbol() >= 0) numbers_.AddSizeSymbol(s.symbol());
       shape.push_back(numbers_.Bits(s));
     }
     DLTensor& t = tensors_.emplace_back();
     FillTensor(&t, nullptr, kHostDevice, ToDL(value.dtype), int(shape.size()), shape.data());
     places_.push_back(value.kind == GraphValue::kScalar ? nullptr : &t);
-    // A number of the call: which one nobody knows.
+    // Any value will do for a number of the call: ScalarParams says that it is unknown.
     scalars_.push_back(value.scalar == ParamKind::kFloat ? FloatValue(0) : BoolValue(false));
   }
+  // Only new symbols, so that the time for a call does not grow with the graph.
   for (; n_symbols_ < graph.symbols.size(); ++n_symbols_) {
     if (graph.symbols[n_symbols_].value >= 0) numbers_.AddSizeSymbol(int(n_symbols_));
   }
@@ -203,7 +208,7 @@ bool GraphPoints::Prove(const Graph& graph, const GraphNode& node) {
         0) {
       return false;
     }
-  } catch (const Error&) {  // beyond what a polynomial holds
+  } catch (const Error&) {  // a size beyond 63 bits, or of more terms than a polynomial may have
     return false;
   }
   for (int r = 0; r < op.n_results; ++r) {
@@ -224,7 +229,8 @@ bool GraphPoints::Prove(const Graph& graph, const GraphNode& node) {
   return is_sure && numbers_.is_sure();
 }
 
-// Where sizes are beyond what polynomials hold: their number only.
+// Where sizes are more than polynomials hold: the dtypes and ranks that a point has found, and no
+// size, so that each gets a symbol of its own.
 void GraphPoints::InferFromTried() {
   const auto alive =
       std::find_if(points_.begin(), points_.end(), [](const Point& p) { return p.is_alive; });

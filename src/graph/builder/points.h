@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a graph under construction is inferred. The signature of each call is evaluated over the
-// sizes of the graph (size_numbers.h), which says what the call returns and, mostly, that it is
-// right. What is right at some sizes only (a view, a call that asks for equal sizes, a fusion)
-// cannot be decided so: it is tried at concrete sizes.
+// sizes of the graph (size_numbers.h): this gives the shapes of its results and, mostly, proves the
+// call right. Some things are right at some sizes only: a view, a call that asks for equal sizes, a
+// fusion. They cannot be proven, and are tried at concrete sizes.
 #pragma once
 #include <deque>
 #include <functional>
@@ -41,21 +41,21 @@ class GraphPoints {
   void AddTensor(const Graph& graph, int value);
   void AddScalar(const Graph& graph, int value);
 
-  // What is wrong with a view or call at all points but one; "" if it is right.
+  // The error of a view or call that is right at fewer than two points; "" if it is right.
   std::string TryView(const Graph& graph, int base, const GraphView& view);
   std::string TryNode(const Graph& graph, const GraphNode& node);
-  // Makes what was tried, result `result` of it, the layout of a value.
+  // Gives a value the layouts of result `result` of the view or node that was tried last.
   void AddTried(const Graph& graph, int value, int result);
   // A result of the node that was tried.
   const InferredResult& inferred(int result) const { return inferred_[std::size_t(result)]; }
-  // Whether the signature takes a call at each point that is left and f holds there. contract: that
-  // the call is read by.
+  // Whether the signature takes a call at each point that is left and f holds there. contract: the
+  // one that reads the call.
   bool Holds(const Graph& graph, const Contract& contract, const GraphNode& node,
              const std::function<bool(const Tried&)>& f) const;
   // How many points are left.
   int alive() const;
-  // A whole-numbered expression over the sizes of a call as a polynomial over sizes of the graph;
-  // false: it is none. contract: the expression's.
+  // A whole-numbered expression over the sizes of a call as a polynomial over sizes of the graph.
+  // False if it is no polynomial. contract: the one that the expression was compiled for.
   bool Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
                 const Expression& expression, Size* size);
 
@@ -72,7 +72,8 @@ class GraphPoints {
   };
 
   using Attempt = std::function<void(Point&)>;  // throws Error
-  // Over the sizes of the graph; false if it is not sure to be right. Fills inferred_ where it can.
+  // Infers a node over the sizes of the graph. False if it may be wrong at some sizes. Fills
+  // inferred_ where it can.
   bool Prove(const Graph& graph, const GraphNode& node);
   // Writes a node's frame over numbers_; false where a literal of the call looks like a symbol.
   bool FillSymbolic(const Graph& graph, const GraphNode& node, anyop_value* frame,
@@ -84,7 +85,8 @@ class GraphPoints {
   void AddScalarAt(const Graph& graph, int value, Point* point) const;
   void Infer(const Graph& graph, const GraphNode& node, Point* point) const;
   void InferFromTried();
-  // Everything so far at the sizes of a point's free symbols. Throws Error where it is wrong there.
+  // Computes all layouts so far from the sizes of a point's free symbols. Throws Error where the
+  // graph is wrong at these.
   void Rebuild(const Graph& graph, Point* point) const;
   // Adds points at which the graph so far and f are right, other orders of the sizes first.
   void Search(const Graph& graph, const Attempt& f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// More points where a graph is right at few: x[:k] needs k below the size, x[a:b] an order of
-// three.
+// Finds more points when few of the first ones satisfy the graph: x[:k], for instance, needs k to
+// be at most the dimension, and x[a:b] needs three sizes in their order.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kCandidates = 48, kEnough = 4;
 
-// Distinct multiples of 128 in a random order, so far apart that no rule but an order is met by
-// chance.
+// Distinct multiples of 128 in a random order, far and irregularly apart: a rule that asks for more
+// than an order of the sizes is hardly met by chance.
 void ChooseSizes(const Graph& graph, std::mt19937* random, std::vector<std::int64_t>* symbols) {
   std::vector<std::size_t> order(graph.symbols.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
@@ -62,7 +62,9 @@ void GraphPoints::Rebuild(const Graph& graph, Point* point) const {
 
 void GraphPoints::Search(const Graph& graph, const Attempt& f) {
   const auto is_free = [](const GraphSymbol& s) { return s.value == GraphSymbol::kFree; };
+  // One symbol alone has no order.
   if (std::count_if(graph.symbols.begin(), graph.symbols.end(), is_free) < 2) return;
+  // A seed that follows from the graph: one program gives one graph in every process.
   std::mt19937 random(unsigned(points_.size()));
   int found = 0;
   for (int k = 0; k < kCandidates && found < kEnough; ++k) {

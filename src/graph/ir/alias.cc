@@ -21,6 +21,8 @@ std::vector<int> AliasClasses(const Graph& graph) {
     const GraphValue& v = graph.value(i);
     if (!v.array.is_none()) states.push_back({MemoryRange(v.array.tensor()), i});
   }
+  // In the order of places and addresses, states that overlap are neighbours. Memory of two places
+  // never overlaps, whatever its addresses are.
   std::sort(states.begin(), states.end());
   std::uintptr_t end = 0;
   int first = -1;  // of the run of states that overlap

@@ -9,7 +9,8 @@
 namespace anyop {
 namespace {
 
-// As the parameter wants it. A symbol (of a graph whose sizes are not known) stays what it is.
+// The value as the parameter takes it. A symbol, of a graph whose sizes are not known, keeps its
+// bits, also as a float: converted, it would be a number.
 anyop_value ValueFor(ParamKind kind, anyop_value v, bool has_symbols) {
   const bool is_symbol = has_symbols && v.tag == ANYOP_INT && IsSymbol(v.i);
   if (is_symbol && kind == ParamKind::kFloat) return FloatValue(std::bit_cast<double>(v.i));

@@ -9,7 +9,7 @@
 
 namespace anyop {
 
-// What the arguments of nodes stand for.
+// The values that the arguments of nodes stand for.
 struct FrameSource {
   const Graph& graph;
   std::span<const std::int64_t> symbols;

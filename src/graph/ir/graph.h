@@ -27,14 +27,14 @@ struct GraphValue {
   std::vector<Size> shape;
   bool is_frozen = false;              // state that nobody changes: it may be packed
   ParamKind scalar = ParamKind::kInt;  // kInt, kFloat or kBool
-  int symbol = -1;                     // of a whole number: the symbol that it is
+  int symbol = -1;                     // kScalar, a whole number: the symbol that stands for it
   int node = -1, result = -1;          // kResult
   int base = -1, view = -1;            // kView: a value, and a number of Graph::views
   std::string place;                   // kView: of the user's program, as GraphNode::place
   Array array;                         // kState, kConstant
 };
 
-// The same elements in another shape or order, or some of them.
+// A tensor seen in another shape or order, or a part of it.
 struct GraphView {
   enum Kind : std::uint8_t { kSlice, kReshape, kTranspose } kind = kSlice;
   int a = 0, b = 0;         // kSlice: dimension a; kTranspose: dimensions a and b

@@ -16,7 +16,7 @@ class Printer {
       if (value.kind == GraphValue::kConstant) Declare(v, "constant");
       if (value.kind == GraphValue::kState) Declare(v, value.is_frozen ? "frozen" : "state");
     }
-    // Results that are written into views need those first; else a view comes where it is used.
+    // A view comes right before its first use, so also before a node that writes a result into it.
     for (const GraphNode& node : graph_.nodes) PrintNode(node);
     for (const GraphOutput& o : graph_.outputs) {
       Ensure(o.value);

@@ -36,7 +36,7 @@ std::string ShowArgument(const Graph& g, const GraphArgument& a) {
   }
 }
 
-// Whether a literal is what the parameter has where it is left out.
+// Whether a literal equals the parameter's default, so that the text may leave it out.
 bool IsDefault(const Operator& op, int i, const GraphArgument& a) {
   if (a.kind == GraphArgument::kValue || a.kind == GraphArgument::kValues) return false;
   anyop_value v;

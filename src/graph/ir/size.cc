@@ -13,7 +13,8 @@ namespace {
   Fail(ANYOP_INVALID_ARGUMENT, "a size of the graph is beyond 63 bits.");
 }
 
-// Products of sums of many symbols grow without bound; what programs write is far below these.
+// Products of sums of many symbols grow without bound, and a text may hold any: the sizes that
+// programs write are far below these.
 constexpr std::size_t kMostTerms = 1000, kMostFactors = 64;
 
 void CheckLength(std::size_t terms, std::size_t factors) {
@@ -61,7 +62,8 @@ Size operator*(const Size& a, const Size& b) {
 
 namespace {
 
-// Of the highest degree, and among these the last one: products keep this order.
+// The term of the highest degree, the last of several. The leading term of a product is then the
+// product of the leading terms, which division relies on.
 const SizeTerm& Leading(const Size& size) {
   return *std::max_element(
       size.terms().begin(), size.terms().end(), [](const SizeTerm& a, const SizeTerm& b) {
@@ -76,7 +78,7 @@ bool DivideExactly(const Size& a, const Size& b, Size* quotient) {
   Size rest = a, q;
   while (!rest.terms().empty()) {
     const SizeTerm &x = Leading(rest), &y = Leading(b);
-    if (x.factor == INT64_MIN || x.factor % y.factor) return false;
+    if (x.factor == INT64_MIN || x.factor % y.factor) return false;  // INT64_MIN / -1 overflows
     SizeTerm term{x.factor / y.factor, {}};
     std::set_difference(x.symbols.begin(), x.symbols.end(), y.symbols.begin(), y.symbols.end(),
                         std::back_inserter(term.symbols));

@@ -49,7 +49,8 @@ Size SizeNumbers::ToSize(const Number& n) const {
   return n.symbol ? sizes_[n.symbol - 1] : Size(n.i);
 }
 
-// A sum is at least its constant if no other product can be below 0.
+// True only where it can be proven: a sum is at least its constant if no other product can be below
+// 0. `n*n - n`, for instance, is never below 0, but has a negative factor.
 bool SizeNumbers::IsAtLeast(const Size& size, std::int64_t least) const {
   std::int64_t constant = 0;
   for (const SizeTerm& t : size.terms()) {
@@ -86,7 +87,7 @@ Number SizeNumbers::Compare(NodeOp op, const Size& x, const Size& y) {
   const Size rise = y - x;
   if (rise.is_constant()) return Int(Holds(op, std::int64_t(0), rise.constant()));
   const Size fall = x - y;
-  // Which of x < y, x > y, x <= y, x >= y holds at all sizes; each decides what it can.
+  // x < y at all sizes, or x > y, decides every comparison; x <= y or x >= y decides two of them.
   if (IsAtLeast(rise, 1)) return Int(Holds(op, 0, 1));
   if (IsAtLeast(fall, 1)) return Int(Holds(op, 1, 0));
   if (IsAtLeast(rise, 0) && (op == NodeOp::kLe || op == NodeOp::kGt)) return Int(op == NodeOp::kLe);

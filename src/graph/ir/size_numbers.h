@@ -12,8 +12,8 @@ namespace anyop {
 
 class SizeNumbers : public Symbols {
  public:
-  // Sums, differences, products, exact quotients, min and max of sizes whose order is known. What
-  // is none of these is unknown, as is a comparison that holds at some sizes only.
+  // Sums, differences, products, exact quotients, min and max of sizes whose order is known. All
+  // else is unknown, as is a comparison that holds at some sizes only.
   Number Compute(NodeOp op, const Number& a, const Number& b) override;
   bool IsSame(const Number& a, const Number& b) override;
 
@@ -24,10 +24,10 @@ class SizeNumbers : public Symbols {
   Size ToSize(const Number& n) const;
   bool IsAtLeast(const Size& size, std::int64_t least) const;
 
-  // Forgets the sizes from number `first` on, and what could not be told.
+  // Forgets the sizes from number `first` on, and makes is_sure true again.
   void Forget(std::size_t first);
   std::size_t size() const { return sizes_.size(); }
-  // Whether all that was asked since could be told.
+  // Whether every result since Forget holds at all sizes.
   bool is_sure() const { return is_sure_; }
 
  private:

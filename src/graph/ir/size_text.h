@@ -18,7 +18,7 @@ inline bool IsGraphName(std::string_view name) {
 struct SizeParser {
   parse::Lexer lexer;
   std::function<Size(std::string_view)> symbol;
-  static constexpr int kDeepest = 100;
+  static constexpr int kDeepest = 100;  // of brackets: each takes some of the stack
   int depth = 0;
 
   Size Sum() {

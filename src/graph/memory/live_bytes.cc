@@ -32,7 +32,7 @@ LiveBytes::LiveBytes(const Graph& graph, double symbol)
   for (const GraphOutput& o : graph_.outputs) {
     const std::size_t root = std::size_t(graph_.Root(o.value));
     ++users_[root];
-    if (bytes_[root] <= bytes(o.value)) bytes_[root] = 0;  // the caller's memory
+    if (bytes_[root] <= bytes(o.value)) bytes_[root] = 0;  // it is made in the caller's memory
   }
 }
 
@@ -56,7 +56,8 @@ void LiveBytes::Reset() {
   live_ = 0;
 }
 
-// Of results that take the place of an argument whose last use this is.
+// The bytes of the node's results that take the place of an argument at its last use. Each argument
+// gives its place once.
 double LiveBytes::BytesInPlace(const GraphNode& node) const {
   double bytes = 0;
   std::uint64_t taken = 0;  // parameters

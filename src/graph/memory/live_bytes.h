@@ -11,8 +11,9 @@ namespace anyop {
 // `size` where every symbol is `symbol`; at least 0.
 double SizeAt(const Size& size, double symbol);
 
-// What results take, where every symbol is one number. Inputs, state and what is returned whole lie
-// elsewhere; a result lies in place of an argument that dies, where `over` allows it.
+// The memory of results, where every symbol is one number. Inputs, state and results that are
+// returned whole lie elsewhere and count as nothing. A result lies in place of an argument at its
+// last use, where `over` allows it.
 class LiveBytes {
  public:
   LiveBytes(const Graph& graph, double symbol);
@@ -26,7 +27,7 @@ class LiveBytes {
   // Node after node, from none on; each must run after those that it depends on.
   void Reset();
   Step Run(int first, int last);
-  Step Try(int first, int last);  // and back
+  Step Try(int first, int last);  // the same, undone: to compare nodes that may come next
 
  private:
   void AddNode(const GraphNode& node);

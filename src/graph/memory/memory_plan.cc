@@ -21,7 +21,8 @@ class Planner {
       bytes_.push_back(AlignBytes(b.bytes, kArenaAlignment));
       all = AddBytes(all, bytes_.back());
     }
-    // No sum of some of them can be more than that of all.
+    // Every offset and end of a plan is a sum of some of these bytes: with this check no addition
+    // below can overflow.
     if (all == kTooManyBytes) {
       Fail(ANYOP_OUT_OF_MEMORY,
            "graph: the values take 2^63 bytes or more together, but no memory is as large. Try "
@@ -71,7 +72,8 @@ class Planner {
       ++ends_[std::size_t(a)];
       ++ends_[std::size_t(b)];
     }
-    // Each part is filled from its beginning, so that its beginning becomes its end.
+    // Neighbours of all buffers lie in one array, a part for each. A part is filled from its
+    // beginning, so that what is its beginning now becomes its end.
     std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), 0);
     neighbours_.resize(2 * together.size());
     for (const auto& [a, b] : together) {
@@ -90,6 +92,7 @@ class Planner {
   MemoryPlan PlaceBySize() const {
     std::vector<int> order(buffers_.size());
     std::iota(order.begin(), order.end(), 0);
+    // Stable, so that equal sizes give the same plan with every library of C++.
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return bytes_[std::size_t(a)] > bytes_[std::size_t(b)]; });
     MemoryPlan plan{std::vector<std::int64_t>(buffers_.size(), -1), 0, bound_};

@@ -23,10 +23,10 @@ struct MemoryPlan {
 
 inline constexpr std::int64_t kArenaAlignment = 64;
 
-// Buffers by size, each into the tightest gap. Where that is above the bound, a search of at most
-// this many rounds (skyline.h). The same input gives the same plan. Cost: 1000 buffers of a decoder
-// 0.3 ms, a round of the search about a millisecond. Throws OutOfMemory where the bytes of all
-// buffers together are 2^63 or more.
+// Places buffers by size, each into the tightest gap. Where the result is above the bound, a search
+// of at most this many rounds follows (skyline.h). The same input gives the same plan. Cost: 1000
+// buffers of a decoder 0.3 ms, a round of the search about a millisecond. Throws OutOfMemory where
+// the bytes of all buffers together are 2^63 or more.
 MemoryPlan PlanMemory(std::span<const Lifetime> buffers, int rounds = 50);
 
 // The first defect of a plan: two buffers that are alive together and overlap, one that ends beyond

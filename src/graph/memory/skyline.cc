@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is planned is a wall: time from left to right, memory from the bottom up, each buffer a
-// brick whose place in time is given. The lowest stretch of the wall's upper edge (the skyline)
+// A plan is a wall: time from left to right, memory from the bottom up, each buffer a brick whose
+// place in time is given. The lowest stretch of the wall's upper edge (the skyline)
 // gets the brick that fits it best; where none fits it is raised to its lower neighbour. After each
 // round the bricks that ended too high are laid earlier: they count for more.
 #include "graph/memory/skyline.h"
@@ -14,6 +14,8 @@
 namespace anyop {
 namespace {
 
+// The weight of a brick that ended above the bound grows by the first factor. Noise lets rounds
+// differ that would otherwise lay the same wall again.
 constexpr double kMoreForTheHigh = 1.5, kNoise = 0.1;
 constexpr double kFlushLeftAndRight = 4e18, kFlush = 2e18;  // fits that leave no gap count for most
 constexpr int kPatience = 25;                               // rounds in which nothing is won
@@ -109,7 +111,7 @@ class Wall {
   };
 
   // The brick for a stretch, -1 if none fits. The columns within are searched only where no brick
-  // is flush with an end: such a one is nearly always worth more, and stretches can be long.
+  // is flush with an end: a flush brick is nearly always worth more, and stretches can be long.
   int Choose(int begin, int end) {
     Choice best;
     ForLeft(&starts_, begin, [&](int i) {
@@ -183,7 +185,8 @@ class Wall {
     heights_.emplace_back(s.height, begin);
     std::push_heap(heights_.begin(), heights_.end(), std::greater<>());
   }
-  // Where the lowest stretch begins, the first of these.
+  // The column where the lowest stretch begins, the first of several. Entries of the heap are not
+  // removed when a stretch changes: those that no longer say what is there are skipped.
   int TakeLowest() {
     for (;;) {
       std::pop_heap(heights_.begin(), heights_.end(), std::greater<>());
@@ -208,7 +211,7 @@ class Wall {
   std::vector<Stretch> edge_;    // by column
   // A heap of heights and columns of stretches, and of what they were before.
   std::vector<std::pair<std::int64_t, int>> heights_;
-  std::uint64_t random_ = 0x9e3779b97f4a7c15;
+  std::uint64_t random_ = 0x9e3779b97f4a7c15;  // fixed: the same buffers give the same plan
 };
 
 // Rounds of the search; `take` gets the offsets of each that wins. Whether the bound is reached.
@@ -321,7 +324,8 @@ GluedBuffers Glue(std::span<const Lifetime> buffers) {
 }
 
 void ImprovePlan(std::span<const Lifetime> buffers, int rounds, MemoryPlan* plan) {
-  if (SearchEach(buffers, std::min(rounds, 1), plan)) return;  // most: gluing costs as much
+  // One round first: it reaches the bound for most sets, and gluing costs as much as a round.
+  if (SearchEach(buffers, std::min(rounds, 1), plan)) return;
   const GluedBuffers glued = Glue(buffers);
   if (glued.wholes.size() < buffers.size() && SearchGlued(glued, rounds, plan)) return;
   SearchEach(buffers, rounds, plan);

@@ -45,6 +45,7 @@ class Follower {
       is_seen |= is_outside_[class_of(v)];
       Write(v);
     }
+    // Results that the node makes itself; memory that it writes into has a writer by now.
     for (const int v : node.results) {
       if (v >= 0 && writer_[class_of(v)] < 0) writer_[class_of(v)] = node_;
     }
@@ -72,7 +73,7 @@ class Follower {
     writer_[c] = node_;
   }
 
-  // Sizes by which a value is seen.
+  // The sizes in a value's views. A size that is a result's must be known when the view is used.
   void FollowViews(int value) {
     for (; graph_.value(value).kind == GraphValue::kView; value = graph_.value(value).base) {
       const GraphView& view = graph_.views[std::size_t(graph_.value(value).view)];

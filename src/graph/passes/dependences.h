@@ -8,9 +8,10 @@
 
 namespace anyop {
 
-// By node: the nodes before it that it must follow, each once. What reads memory follows what wrote
-// it last, what writes follows who wrote and read before. What changes inputs or state, and what
-// calls Python, keeps its order. Whoever needs a size follows the node that says how large it is.
+// By node: the nodes before it that it must follow, each once. A node that reads memory follows the
+// one that wrote it last; a node that writes memory follows those that wrote and read it before.
+// Nodes that change inputs or state, or call Python, keep their order. A node that needs the size
+// of a result follows the node that makes the result.
 std::vector<std::vector<int>> NodeDependences(const Graph& graph);
 
 // Nodes in another order: node i becomes the one that was order[i]. Values keep their numbers.

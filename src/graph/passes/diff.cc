@@ -7,6 +7,7 @@
 namespace anyop {
 namespace {
 
+// Cells of 4 bytes: the table of Edits takes at most 256 MiB.
 constexpr std::size_t kContext = 3, kMostCells = std::size_t(1) << 26;
 
 using Lines = std::vector<std::string_view>;
@@ -26,7 +27,8 @@ struct Edit {
   std::string_view line;
 };
 
-// The longest common subsequence of what lies between the common head and tail.
+// By the longest common subsequence of the lines between the common head and tail: the time is the
+// number of such lines of one text times that of the other.
 std::vector<Edit> Edits(const Lines& a, const Lines& b) {
   std::size_t head = 0, tail = 0;
   const std::size_t least = std::min(a.size(), b.size());

@@ -11,9 +11,10 @@
 namespace anyop {
 namespace {
 
-constexpr int kMaxDroppable = 4;  // optional parameters whose absence leaves statements out
+// Optional parameters whose absence leaves statements out. Each doubles the number of patterns.
+constexpr int kMaxDroppable = 4;
 
-// As the builder completes a call.
+// As the builder completes a call: arguments of nodes are compared with these.
 GraphArgument Completed(const Param& p, GraphArgument a) {
   if (p.kind == ParamKind::kFloat && a.kind == GraphArgument::kInt)
     return FloatArgument(double(a.i));
@@ -23,7 +24,8 @@ GraphArgument Completed(const Param& p, GraphArgument a) {
   return a;
 }
 
-// What a name of the composition is: never a parameter that is absent, which is None.
+// Follows a composition with these parameters absent: their names stand for None, and statements
+// that cannot do without one are left out.
 class PatternMaker : public CompositionFollower<PatternArgument> {
  public:
   PatternMaker(Operator& op, const Composition& composition, std::uint64_t absent)
@@ -53,7 +55,8 @@ class PatternMaker : public CompositionFollower<PatternArgument> {
     PatternStatement made{&inner, {}, {}};
     for (int i = 0; i < inner.n_params; ++i) {
       PatternArgument& a = call[std::size_t(i)].value;
-      // What a composition changes is its own parameters.
+      // A composition may change nothing but its own `mut` parameters: a node that changes other
+      // memory is no part of one.
       if (ParamOf(inner, i).is_mut && call[std::size_t(i)].from && !IsNone(a) &&
           (a.kind != PatternArgument::kParameter || !ParamOf(op_, a.index).is_mut)) {
         return false;
@@ -143,9 +146,10 @@ void AddPatterns(Operator& op, std::size_t number, std::vector<Pattern>* pattern
 std::vector<Pattern> FindPatterns() {
   std::vector<Pattern> patterns;
   for (Operator* op : Operators()) {
-    if (!HasHostKernel(*op)) continue;
+    if (!HasHostKernel(*op)) continue;  // the host could not run the call that fusion makes
     for (std::size_t k = 0; k < op->compositions.size(); ++k) AddPatterns(*op, k, &patterns);
   }
+  // The longest first: fusing a part of it first would take its nodes away.
   std::stable_sort(patterns.begin(), patterns.end(), [](const Pattern& a, const Pattern& b) {
     return a.statements.size() > b.statements.size();
   });

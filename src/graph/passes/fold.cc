@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls whose arguments are known when the graph is compiled run then, once: casts and packing of
-// weights, tables of angles. Nodes with `.prepack` become its statements where those over frozen
-// weights can run now.
+// weights, tables of angles. A node with `.prepack` becomes the statements of that where the first
+// one, which packs frozen weights, can run now.
 #include <algorithm>
 #include <optional>
 
@@ -20,7 +20,8 @@ namespace {
 
 bool IsKnown(const Graph& graph, int value) {
   const GraphValue& root = graph.value(graph.Root(value));
-  if (!root.array.is_none() && !root.array.device().is_host()) return false;  // it is not read here
+  // Folding runs on the host, which does not read memory of a device.
+  if (!root.array.is_none() && !root.array.device().is_host()) return false;
   return root.kind == GraphValue::kConstant || root.is_frozen;
 }
 
@@ -29,14 +30,14 @@ bool CanFold(const Graph& graph, const GraphNode& node) {
   if (!WrittenValues(node).empty() || node.results.empty()) return false;
   bool is_known = true;
   for (const GraphArgument& a : node.arguments) {
-    is_known &= a.kind != GraphArgument::kSize;
+    is_known &= a.kind != GraphArgument::kSize;  // which only a call knows
     for (const int v : a.values) is_known &= IsKnown(graph, v);
   }
   return is_known;
 }
 
-// Whether a node has no tensor but the graph's own constants: what it gives is one, too, and not
-// bound to the place of anybody's memory.
+// Whether a node has no tensor but the graph's own constants. Then its results are constants, too,
+// which are copied to the device where the graph runs; state is bound to where its memory lies.
 bool IsOfConstants(const Graph& graph, const GraphNode& node) {
   return std::ranges::all_of(node.arguments, [&](const GraphArgument& a) {
     return std::ranges::all_of(
@@ -44,7 +45,7 @@ bool IsOfConstants(const Graph& graph, const GraphNode& node) {
   });
 }
 
-// Runs a node now. Throws what it throws.
+// Runs a node now, in a graph of its own. Throws the operator's errors.
 std::vector<Array> Fold(const Graph& graph, const GraphNode& node) {
   GraphCopy copy(graph);
   GraphBuilder::CallOptions options;
@@ -154,11 +155,12 @@ class Prepacker : public CompositionFollower<GraphArgument> {
   const Contract& contract_;
 };
 
-// What a node's .prepack gives in the copied graph; nothing where the node stays as it is.
+// The results of a node's .prepack in the copied graph; nothing where the node stays as it is.
 std::optional<std::vector<int>> Prepacked(GraphCopy* copy, const GraphNode& node) {
   GraphNode copied = node;
   copied.arguments = copy->Arguments(node);
-  const auto contract = ParseContract(node.op->data->signature);  // expressions add to it
+  // A contract of its own, because parsing adds the expressions of .prepack to it.
+  const auto contract = ParseContract(node.op->data->signature);
   const std::vector<Composition> compositions =
       ParseCompositions(*contract, node.op->data->prepack, CompositionField::kPrepack);
   if (compositions.size() != 1) return std::nullopt;  // one for all forms
@@ -188,7 +190,7 @@ class Folder {
     try {
       arrays = Fold(now, copied);
     } catch (const Error&) {
-      return false;  // it will say so when it runs
+      return false;  // the node stays, and fails with its place when it is reached
     }
     std::vector<int> made;
     std::size_t next = 0;
@@ -212,7 +214,7 @@ class Folder {
       const int old = node.results[r], made = (*results)[r];
       if (old >= 0 &&
           (made < 0 || ShowType(copy_.builder.graph(), made) != ShowType(graph_, old))) {
-        return false;  // what was made is dead
+        return false;  // nodes that were made have no use, and the next passes remove them
       }
     }
     copy_.SetResults(node, *results);

@@ -29,7 +29,7 @@ bool MustKeepOrder(const Access& a, const Access& b) {
   return Meet(a.writes, b.reads) || Meet(a.writes, b.writes) || Meet(a.reads, b.writes);
 }
 
-// Whether a match may become one node, and where that stands.
+// Whether a match may become one node, and at which of its places that node may stand.
 class MoveCheck {
  public:
   explicit MoveCheck(const Graph& graph) : graph_(graph), classes_(AliasClasses(graph)) {
@@ -101,7 +101,8 @@ class MoveCheck {
                        [&](const GraphSymbol& s) { return s.value == v; });
   }
 
-  // What the operator makes lies apart, also from what it is given; what it writes is given once.
+  // Results of the operator lie apart from each other and from its arguments, and memory that it
+  // writes is given to it once.
   bool ArgumentsAreApart(const PatternMatch& m) const {
     std::set<int> made, given, written;
     for (const int v : m.values) {
@@ -177,6 +178,7 @@ class Trial {
  private:
   bool Holds(const PatternMatch& m, const GraphNode& call) {
     const Graph& now = copy_.builder.graph();
+    // Numbers of the call are unknown here: what is computed of them cannot be compared.
     if (!m.computed.empty() && ScalarParams(now, call)) return false;
     GraphNode given;
     for (const PatternMatch::Computed& c : m.computed) given.arguments.push_back(c.given);
@@ -226,10 +228,11 @@ class Fuser {
  public:
   explicit Fuser(Graph* graph) : graph_(*graph), patterns_(FindPatterns()) {}
 
-  // Until nothing changes: what was fused may be part of more.
+  // Until nothing changes: a call that fusion made may be part of another composition.
   void Run() {
+    // Without any match this is cheap, where a trial copies and infers the whole graph.
     if (!MayMatch()) return;
-    RemoveDead(&graph_);  // what is dead uses nothing
+    RemoveDead(&graph_);  // a dead node would count as a use of an intermediate result
     while (FuseOnce()) has_changed_ = true;
     if (has_changed_) RemoveDead(&graph_);
   }
@@ -255,6 +258,7 @@ class Fuser {
             MatchPattern(graph_, p, last, [&](const PatternMatch& m) { return TryToFuse(m); });
         if (!is_fused) continue;
         has_fused = true;
+        // As many nodes are gone at most; the next ones may complete another match.
         last = std::max(-1, last - int(p.statements.size()));
         moves_ = std::make_unique<MoveCheck>(graph_);
       }
@@ -320,7 +324,7 @@ class Fuser {
 
   Graph& graph_;
   const std::vector<Pattern> patterns_;
-  Graph before_;  // with all values of graph_
+  Graph before_;  // the graph before this round, in which every value still has its node
   std::optional<Trial> trial_;
   std::unique_ptr<MoveCheck> moves_;
   bool has_changed_ = false;

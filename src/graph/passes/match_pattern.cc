@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the last statement to the first: what an argument says of an earlier statement names its
-// node.
+// Statements are matched from the last to the first: an argument that is the result of an earlier
+// statement names the node to compare with that statement, so that few nodes are tried.
 #include <algorithm>
 #include <numeric>
 #include <string_view>

@@ -12,6 +12,8 @@ struct Pass {
   const char* name;
   void (*run)(Graph*);
 };
+// Duplicates leave nodes without a use behind, which the next pass removes. The order comes last:
+// it depends on which nodes there are.
 constexpr Pass kPasses[] = {
     {"fuse", &Fuse},
     {"fold what is known", &FoldKnown},

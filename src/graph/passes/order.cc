@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another order of the nodes, where less memory is alive at once or more calls can share a region.
-// Sizes are not known yet: what counts is how an order does at each of a few sizes.
+// Sizes are not known yet: orders are compared at a few sizes.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -18,7 +18,7 @@ constexpr std::array<double, 3> kSizes = {1, 16, 512};  // of every symbol: a st
 constexpr double kWorthBytes = 65536;  // less memory than this is no reason for another order
 constexpr double kWorthwhile = 0.9;    // of the bytes before
 constexpr double kWorthARun = 0.75;    // where calls that could share a region are torn apart
-constexpr std::size_t kChoices = 32;   // nodes that are looked at for each place
+constexpr std::size_t kChoices = 32;   // nodes that are tried for each place: bounds the time
 
 using Order = std::vector<int>;
 
@@ -45,8 +45,7 @@ class Orderer {
   }
 
  private:
-  // What an order comes to.
-  struct Facts {
+  struct Facts {  // by which orders are compared
     std::array<double, kSizes.size()> peaks{};
     int joints = 0;  // neighbours that can share a region
   };
@@ -57,6 +56,7 @@ class Orderer {
     for (std::size_t i = 1; i < order.size(); ++i) f.joints += AreAlike(order[i - 1], order[i]);
     return f;
   }
+  // An order must be worse at none of the sizes: nobody knows which one is called.
   static bool IsWorth(const Facts& before, const Facts& after) {
     const double enough = after.joints < before.joints ? kWorthARun : kWorthwhile;
     bool is_less = false;
@@ -157,8 +157,8 @@ class Orderer {
     for (int i = u.first; i <= u.last; ++i) order->push_back(i);
   }
 
-  // The unit after which the fewest bytes are alive, at a prompt's sizes; of two such the one that
-  // frees more.
+  // Always the unit after which the fewest bytes are alive, at a prompt's sizes; of equal ones that
+  // with the higher peak, which frees more.
   Order BySavings() {
     LiveBytes& live = live_.back();
     live.Reset();

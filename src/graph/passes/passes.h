@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites of graphs. Each keeps what a replay returns and leaves in state: bit for bit, but for
 // .prepack, whose kernels may sum in another order, and for fusion, whose kernels may keep more
-// bits between the steps of a composition than its parts do. Both do what the operator's comment
+// bits between the steps of a composition than its parts do. Both keep what the operator's comment
 // promises; CompileOptions::fuse leaves the latter out.
 #pragma once
 #include <functional>
@@ -24,7 +24,7 @@ void RemoveDuplicates(Graph* graph);
 void FoldKnown(Graph* graph);
 
 // Puts the nodes into another order where clearly less memory is then alive at once, or more calls
-// can share a region; what depends on one another keeps its order (dependences.h).
+// can share a region. Nodes that depend on one another keep their order (dependences.h).
 void OrderNodes(Graph* graph);
 
 // Told of each pass in turn. diff: of the graph as text before and after it; "": nothing changed.

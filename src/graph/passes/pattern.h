@@ -11,9 +11,9 @@ namespace anyop {
 
 struct PatternArgument {
   enum Kind : std::uint8_t {
-    kLiteral,    // a word, a dtype, a list, None, what a statement leaves out
+    kLiteral,    // a word, a dtype, a list, None, the default of an argument that is left out
     kParameter,  // of the composition; index
-    kVariable,   // what an earlier statement made; index
+    kVariable,   // a result of an earlier statement; index
     kComputed    // an expression, or a dtype variable
   };
   Kind kind = kLiteral;

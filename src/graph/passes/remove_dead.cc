@@ -18,7 +18,8 @@ class DeadRemover {
   }
 
  private:
-  // From the last node to the first: needed is what a later node or the caller reads.
+  // From the last node to the first, because memory is needed if a later node or the caller reads
+  // it.
   void FindLiveNodes() {
     std::vector<bool> needed(graph_.values.size());
     const auto class_of = [&](int v) { return std::size_t(classes_[std::size_t(v)]); };
@@ -39,7 +40,8 @@ class DeadRemover {
       is_live_[i] = is_live;
       if (!is_live) continue;
       ForArguments(node, [&](int v) { needed[class_of(v)] = true; });
-      // What is written into must be there, though nobody may read it.
+      // A node whose result is written into needs the node that makes the memory, though nobody
+      // may read what that node wrote.
       for (const int v : WrittenValues(node)) needed[class_of(v)] = true;
     }
   }

@@ -25,7 +25,8 @@ class DuplicateRemover {
   }
 
   void Run() {
-    // Values are in the order of their making, but a node may have none.
+    // Views are unified before the first node that uses them: values are numbered in the order of
+    // their making, so those up to the node's last argument are all it can use.
     std::size_t next = 0;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       int last = -1;
@@ -75,7 +76,7 @@ class DuplicateRemover {
     }
   }
 
-  // Equal for calls that compute the same: the call, what its arguments' memory holds by now, and
+  // Equal for calls that compute the same: the call, the version of its arguments' memory, and
   // which results it computes.
   std::string Meaning(const GraphNode& node) const {
     std::string text = std::to_string(node.op->index) + ShowCall(graph_, node);

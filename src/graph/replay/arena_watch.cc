@@ -14,7 +14,7 @@ ArenaWatch::ArenaWatch(const Specialisation& s, char* arena)
       arena_(arena),
       blocks_(ArenaBlocks(s)),
       before_(std::size_t(s.memory.peak_bytes), char(0xff)) {
-  std::memset(arena_, 0xff, before_.size());
+  std::memset(arena_, 0xff, before_.size());  // NaN in every dtype of floats
 }
 
 void ArenaWatch::Start() { std::copy_n(arena_, before_.size(), before_.begin()); }
@@ -67,7 +67,7 @@ void ArenaWatch::Compare(std::int64_t begin, std::int64_t end, int node) const {
                   " of the arena. This is a defect of the operator. Please report it."));
 }
 
-// Unless something that lives on lies there.
+// A result may lie over an argument that ends here: what lives on in the same place is kept.
 void ArenaWatch::Poison(const ArenaBlock& block, int last) {
   for (const ArenaBlock& b : blocks_) {
     const bool lives = b.first <= last && b.last > last;

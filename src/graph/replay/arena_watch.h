@@ -14,8 +14,9 @@ class ArenaWatch {
 
   // Inputs were copied.
   void Start();
-  // These nodes have run. Throws Internal where something changed that they may not write; what
-  // nobody reads after them becomes NaN.
+  // To be called when these nodes have run. Throws Internal where memory changed that they may not
+  // write. Memory that nobody reads after them becomes NaN, so that a late reader
+  // shows.
   void After(int first, int last);
 
  private:

@@ -103,9 +103,11 @@ void Boundary::CheckInput(int k, const DLTensor& t, const MemoryRange& m) const 
   }
 }
 
-// In the order of memory, each must begin behind all that are written before it, and what is
-// written behind all before it.
+// One sweep, not all pairs: graphs of training have hundreds of inputs and outputs. In the order of
+// memory, each tensor must begin behind the end of all written ones before it, and a written one
+// behind the end of all.
 void Boundary::CheckGiven(std::span<Given> given) const {
+  // Names break ties, so that the message for equal addresses names the same two each time.
   const auto key = [](const Given& g) {
     return std::tuple(g.memory.place, g.memory.extent.begin, g.name.is_output, -g.name.index);
   };

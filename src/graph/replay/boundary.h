@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the caller gives to a replay must lie apart where it is written: outputs and changed inputs
-// from everything else, inputs from state that the graph writes.
+// Memory that a replay writes must lie apart from all else: outputs and changed inputs from
+// everything, inputs from state that the graph writes.
 #pragma once
 #include <span>
 #include <vector>
@@ -20,7 +20,8 @@ class Boundary {
              std::span<const DLTensor* const> outputs) const;
 
  private:
-  // Memory of states, sorted and apart: neighbours that overlap are one.
+  // Memory of states, sorted and apart, so that a search finds the only one that may overlap.
+  // Neighbours that overlap are one, under the name of the first.
   struct State {
     MemoryRange memory;
     int value;

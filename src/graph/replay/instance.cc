@@ -33,7 +33,8 @@ Progress::Progress() : outer_(innermost_call) { innermost_call = this; }
 Progress::~Progress() {
   last_has_written = has_written_;
   innermost_call = outer_;
-  if (outer_) outer_->has_written_ |= has_written_;  // by a part that called another graph
+  // What a graph within this call has written, the outer call has written, too.
+  if (outer_) outer_->has_written_ |= has_written_;
 }
 
 void Progress::Writes() {
@@ -48,6 +49,7 @@ GraphArena::~GraphArena() {
 
 void GraphArena::Reserve(std::int64_t bytes) {
   if (std::uint64_t(bytes) <= bytes_ && data_) return;
+  // First the old memory goes, in which nothing is kept: both at once need not fit.
   if (data_) UnmapPages(std::exchange(data_, nullptr), std::exchange(bytes_, 0));
   const std::uint64_t size = PageBytes(std::max<std::uint64_t>(std::uint64_t(bytes), 1));
   data_ = bytes > kMostBytes ? nullptr : static_cast<char*>(MapPages(size));
@@ -127,7 +129,7 @@ void Instance::AddCall(const PlannedCall& planned) {
 }
 
 void Instance::AddTally(const PlannedCall& planned) {
-  if (planned.mode == PlannedCall::kGeneral) return;  // counts itself
+  if (planned.mode == PlannedCall::kGeneral) return;  // anyop::Run counts it
   for (Tally& t : tallies_) {
     if (t.op != planned.plan->op || t.plan->counters != planned.plan->counters) continue;
     ++t.calls;
@@ -234,7 +236,8 @@ void Instance::CopyOut() const {
   }
 }
 
-// Returns the next call: a region is run as a whole.
+// Returns the call to go on with: a region is run as a whole. A bare kernel takes the shortest way;
+// all else is behind one branch.
 inline std::size_t Instance::RunCall(std::size_t i, bool is_observed) {
   if (i == first_write_) Progress::Writes();
   const ReadyCall& call = calls_[i];
@@ -267,7 +270,8 @@ std::size_t Instance::RunRegion(std::size_t i, bool is_observed, bool is_alone,
   }
 }
 
-// Errors of earlier work, of others too, are told before the first node.
+// A device tells errors of earlier work late. They are raised before the first node, so that no
+// node of this graph is blamed for them.
 std::optional<PartsOfACall> Instance::BeginOnDevice() const {
   if (!s_.device_kind) return std::nullopt;
   const int number = s_.device.device_id;
@@ -282,7 +286,7 @@ void Instance::Run() {
   CopyIn();
   const std::size_t n = calls_.size();
   for (std::size_t i = 0; i < n;) i = RunCall(i, is_observed);
-  if (!is_observed) Count();
+  if (!is_observed) Count();  // an observed call counts itself
   CopyOut();
 }
 
@@ -325,7 +329,8 @@ void Instance::RunTimed(std::span<double> ns) {
   CopyOut();
 }
 
-// Everything but a bare kernel. Returns whether the node is done.
+// Whatever a node needs beside its bare kernel. Returns whether the node is done; if not, its
+// checks have passed and the kernel is to be called.
 bool Instance::RunSpecially(std::size_t i, bool is_observed) {
   const ReadyCall& call = calls_[i];
   try {

@@ -88,14 +88,14 @@ class Instance {
   const Specialisation& s_;
   std::vector<DLTensor> tensors_;  // by value
   std::vector<const DLTensor*> tensor_at_;
-  std::vector<anyop_value> frames_;
+  std::vector<anyop_value> frames_;  // never resized: calls_ and regions_ point into it
   std::vector<const DLTensor*> lists_;
   std::vector<ReadyCall> calls_;
-  std::deque<RunState> states_;  // of calls_
+  std::deque<RunState> states_;  // of calls_, which point to them
   std::deque<ReadyRegion> regions_;
   std::size_t first_write_ = 0;  // the call, or the first of its region, before which none writes
                                  // what outlives a replay
-  std::vector<Tally> tallies_;
+  std::vector<Tally> tallies_;   // one per kernel: a replay adds to each counter once
   std::vector<Moved> in_arena_;
   std::vector<std::vector<Moved>> in_inputs_, in_outputs_;
   char* arena_ = nullptr;

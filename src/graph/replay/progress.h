@@ -5,7 +5,8 @@
 namespace anyop {
 
 // One call of a graph, from before its arguments are looked at until it has returned or thrown.
-// A call that wrote nothing but its own memory and its results may be made in another way.
+// A call that was refused before it wrote anything but its own memory and its results may be made
+// again in another way: by the framework that owns the program.
 class Progress {
  public:
   Progress();

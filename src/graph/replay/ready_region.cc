@@ -45,10 +45,11 @@ void ReadyRegion::AddSlot(const anyop_value* frames) {
       if (c.tensors[i] >= 0) v.t = &slot.tensors[std::size_t(c.tensors[i])];
     }
     RunState& state = slot.states.emplace_back(*c.block);
+    // Without a rest its context is never used, but keeps the numbers of calls the same.
     for (const Plan* plan : {c.block, c.rest}) {
       anyop_context context = (plan ? plan : c.block)->context;
       context.runtime = &state;
-      context.threads = 1;
+      context.threads = 1;  // the threads are shared among blocks
       (plan == c.block ? slot.blocks : slot.rests).push_back(context);
     }
   }
@@ -102,6 +103,7 @@ int ReadyRegion::RunCall(Slot& slot, std::size_t k, bool is_rest) const {
   return (is_rest ? c.rest : c.block)->run(&context, slot.frames.data() + c.frame);
 }
 
+// Relaxed: a claim has to be unique, nothing more. ParallelFor orders the memory of its threads.
 void ReadyRegion::ClaimBlocks(Slot& slot) {
   while (!has_failed_.load(std::memory_order_relaxed)) {
     const std::int64_t b = next_.fetch_add(1, std::memory_order_relaxed);
@@ -137,6 +139,7 @@ ReadyRegion::Failure ReadyRegion::Run() {
   has_failed_.store(false, std::memory_order_relaxed);
   for (Slot& slot : slots_) {
     const Failure f = std::exchange(slot.failure, {});
+    // Of several the first of the program, as if the calls had run one after the other.
     if (f.call >= 0 && (first.call < 0 || f.call < first.call)) first = f;
   }
   return first;

@@ -22,11 +22,10 @@ class ReadyRegion {
   // Takes over the numbers of the call, which the frames hold.
   void SetNumbers();
 
-  // Whether tensors of a call overlap against its operator's rule; throws what it says. call: as in
-  // RunAlone.
+  // Throws where tensors of a call overlap against its operator's rule. call: as in RunAlone.
   void CheckMemory(int* call);
 
-  // The first call that failed, with what it says; {-1} if none did.
+  // The first call that failed, with its code and error; {-1} if none did.
   struct Failure {
     int call = -1, code = 0;
     RunState* state = nullptr;
@@ -63,7 +62,7 @@ class ReadyRegion {
   const anyop_value* const frames_;
   std::deque<Slot> slots_;
   std::vector<Number> numbers_;
-  alignas(64) std::atomic<std::int64_t> next_{0};
+  alignas(64) std::atomic<std::int64_t> next_{0};  // a line apart from what threads only read
   std::atomic<bool> has_failed_{false};
 };
 

@@ -7,7 +7,8 @@
 
 namespace anyop {
 
-// The outputs of a graph without inputs, as it is. Throws what its operators throw.
+// The outputs of a graph without inputs, without passes and without keeping a specialisation.
+// Throws what its operators throw.
 std::vector<Array> RunOnce(Graph graph);
 
 }  // namespace anyop

@@ -76,7 +76,7 @@ std::string ReadText(const std::string& path) {
     n = read(file, text.data() + at, kStep);
     text.resize(at + std::size_t(std::max<ssize_t>(n, 0)));
   } while (n > 0 && text.size() <= kLongest);
-  const int error = errno;
+  const int error = errno;  // of read, which close may change
   close(file);
   errno = error;
   if (n < 0) FailFile(path, "cannot be read");
@@ -107,7 +107,9 @@ MappedFile::~MappedFile() {
 
 NewFolder::NewFolder(const std::string& path) : target_(path), path_(path + ".new-XXXXXX") {
   if (!mkdtemp(path_.data())) FailFile(target_, "cannot be written");
-  const mode_t mask = umask(0);  // mkdtemp's folders are their owner's alone
+  // mkdtemp's folders are their owner's alone; this one gets the rights of any new folder. A umask
+  // can only be read by setting it.
+  const mode_t mask = umask(0);
   umask(mask);
   chmod(path_.c_str(), 0777 & ~mask);
 }
@@ -120,7 +122,7 @@ NewFolder::~NewFolder() {
 void NewFolder::Commit() {
   const char *from = path_.c_str(), *to = target_.c_str();
   const bool is_done = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 ||
-                       // A file system that cannot; rename replaces nothing but an empty folder.
+                       // Some file systems cannot; rename replaces nothing but an empty folder.
                        ((errno == EINVAL || errno == ENOSYS) && rename(from, to) == 0);
   if (!is_done) FailFile(target_, "cannot be written");
   path_.clear();
@@ -130,7 +132,7 @@ void NewFolder::Replace(const std::vector<std::string>& files) {
   const char *from = path_.c_str(), *to = target_.c_str();
   std::string old = path_;
   if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE)) {
-    // A file system without exchange: for a moment there is nothing.
+    // A file system without exchange: for a moment there is nothing at the path.
     old = path_ + "-old";
     if (rename(to, old.c_str()) || rename(from, to)) FailFile(target_, "cannot be replaced");
   }

@@ -20,7 +20,7 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
   void Write(const void* data, std::size_t bytes);
-  void Close();  // what was written is on the disk
+  void Close();  // when it returns, the content is on the disk
 
  private:
   const std::string path_;

@@ -24,7 +24,8 @@
 namespace anyop {
 namespace {
 
-// Zeroed memory, of which the system gives what is touched.
+// Zeros in fresh pages: the system makes a page when it is touched, so that an empty cache takes
+// neither time nor memory.
 Array Zeros(const SavedZeros& zeros, const std::string& what) {
   bool fits = zeros.shape.size() <= std::size_t(Array::kMaxRank);
   for (const std::int64_t n : zeros.shape) {
@@ -121,6 +122,7 @@ class Loader {
       loaded.graphs.push_back({g.name, Read(reader, g), g.returns_tuple, {}});
       for (const auto& [tensor, array] : used) loaded.graphs.back().memory.push_back(array);
     }
+    // Last, when all graphs have said which tensors they write.
     weights_->MakeWritable(writable_);
     loaded.metadata = manifest_.metadata;
     return loaded;
@@ -204,7 +206,7 @@ Array ViewIn(const Array& memory, const SavedValue& v, const std::string& name) 
   const std::int64_t size = Bytes(v.dtype), all = memory.bytes();
   bool fits = v.shape.size() <= std::size_t(Array::kMaxRank) &&
               v.strides.size() == v.shape.size() && v.offset >= 0 && v.offset % size == 0;
-  std::int64_t low = v.offset, high = 0;
+  std::int64_t low = v.offset, high = 0;  // both ends: strides may be negative
   fits = fits && !__builtin_add_overflow(v.offset, size, &high);
   for (std::size_t d = 0; fits && d < v.shape.size(); ++d) {
     std::int64_t reach = 0;
@@ -216,7 +218,7 @@ Array ViewIn(const Array& memory, const SavedValue& v, const std::string& name) 
     Fail(ANYOP_INVALID_ARGUMENT,
          name + " lies outside of its memory of " + std::to_string(all) + " bytes.");
   }
-  // Kept alive with the memory that it is part of.
+  // The view keeps the memory alive that it is part of.
   auto owner = std::make_shared<Array>(memory);
   return Array::Wrap(memory.data<char>() + v.offset, v.shape, v.dtype, v.strides, std::move(owner));
 }

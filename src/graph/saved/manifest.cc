@@ -23,7 +23,7 @@ Json ToJson(const SavedValue& v) {
           {"strides", v.strides}};
 }
 
-// Reads a damaged text piece by piece: every message says where.
+// Reads a text that may be damaged, member by member: every message says where.
 class Reader {
  public:
   Reader(const Json& json, const std::string& path) : json_(json), path_(path) {}
@@ -170,7 +170,7 @@ std::string ShowManifest(const Manifest& m) {
   json["files"] = m.files;
   json["tensors"] = m.tensors;
   json["metadata"] = ParseJson(m.metadata, "the metadata");
-  // Words of a signature may be any bytes, which JSON is not.
+  // Words of a signature may be any bytes, but JSON is UTF-8: others are replaced, not refused.
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::string rest = text.substr(1);  // behind the brace
   return kDigestBegin + DigestOf(HashBytes(rest.data(), rest.size())) + kDigestEnd + rest;

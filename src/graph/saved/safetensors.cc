@@ -21,8 +21,9 @@ namespace {
 constexpr std::uint64_t kLongestHeader = 100 << 20;  // as the format's own library has it
 constexpr std::int64_t kChunk = 8 << 20;
 
-// Whole lines of the cache first: the format has no gaps. States lie together, so that few pages
-// of the others become writable.
+// The format has no gaps. Tensors of whole cache lines come first, so that all of these are aligned
+// to lines. States lie together, because MakeWritable works by pages: few pages of other tensors
+// become writable with them.
 void SortForFile(std::vector<NamedArray>* arrays) {
   const auto key = [](const NamedArray& a) {
     const bool is_odd = a.array.bytes() % kSafetensorsAlignment != 0;

@@ -25,8 +25,8 @@ struct NamedArray {
   bool is_state = false;  // who reads the file may write to it, in memory of its own
 };
 
-// Fingerprints (platform/hash_bytes.h) of a file: of what stands before its tensors, and of each
-// tensor, so that one that nobody reads need not be read.
+// Fingerprints (platform/hash_bytes.h) of a file: one of the header and one of each tensor, so that
+// a tensor that nobody uses need not be read.
 struct TensorHashes {
   std::uint64_t header = 0;
   std::map<std::string, std::uint64_t> tensors;

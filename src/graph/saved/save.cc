@@ -35,6 +35,7 @@ struct Use {
 bool IsZero(const Array& a) {
   const char* bytes = a.data<char>();
   const std::size_t n = std::size_t(a.bytes());
+  // The memory is compared with itself, a byte further on.
   return n > 0 && bytes[0] == 0 && std::memcmp(bytes, bytes + 1, n - 1) == 0;
 }
 
@@ -69,6 +70,7 @@ class Collector {
   std::vector<NamedArray> arrays_;
 
  private:
+  // Empty extents meet nothing, but may be the same.
   static bool IsTogether(Extent a, Extent b) {
     return Meet(a, b) || (a.begin == b.begin && a.end == b.end);
   }
@@ -103,7 +105,8 @@ class Collector {
       is_fixed &= u.is_fixed;
       is_written |= u.is_written;
     }
-    if (is_same || is_fixed) {  // what nobody changes need not stay together
+    // Views of memory that nobody changes may be saved apart; others must stay views of one memory.
+    if (is_same || is_fixed) {
       for (const Use& u : uses) {
         SavedValue& saved = Saved(u);
         const Use* twin = std::find_if(uses.data(), &u, [&](const Use& o) {
@@ -140,7 +143,7 @@ class Collector {
       manifest_.zeros[name] = {array.dtype(), {array.shape().begin(), array.shape().end()}};
       return name;
     }
-    // Each graph has packed or computed its weights for itself.
+    // Each graph has packed or computed its weights for itself, so that equal ones are likely.
     const bool may_repeat = graphs_.size() > 1 && is_fixed && array.is_contiguous();
     auto& alike = by_hash_[may_repeat ? Hash(array) : 0];
     if (may_repeat) {
@@ -182,7 +185,7 @@ class Collector {
   std::map<std::uint64_t, std::vector<std::size_t>> by_hash_;
 };
 
-// what: is refused to a graph that calls Python: "saved".
+// what: the thing that a graph which calls Python cannot be: "saved".
 void RefusePython(const Graph& graph, const std::string& name, const std::string& what) {
   for (const GraphNode& node : graph.nodes) {
     if (!CallsPython(*node.op)) continue;
@@ -290,7 +293,7 @@ void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
   Manifest& manifest = collected.manifest_;
   manifest.metadata = options.metadata;
   manifest.anyop = OwnVersion();
-  ShowManifest(manifest);  // refuses metadata before anything is written
+  ShowManifest(manifest);  // its metadata is refused before anything is written
   NewFolder folder(target);
   WriteFiles(folder.path(), graphs, options, &collected);
   WriteText(folder.path() + "/" + kManifestFile, ShowManifest(manifest));

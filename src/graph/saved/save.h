@@ -27,12 +27,12 @@ struct GraphToSave {
 // A saved graph at `path` is replaced in one step if its folder holds nothing else.
 // Throws InvalidArgument: no graph or twice the same name, a name that cannot be a file's,
 // something at `path` that is no saved graph, a link, a folder with other files in it, a graph that
-// calls Python. NotAvailable: the system
-// refuses.
+// calls Python. NotAvailable: the system refuses.
 void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
                  const SaveOptions& options = {});
 
-// A graph apart from its memory, for whoever keeps that himself: Python's pickle and deepcopy.
+// A graph apart from its memory, for callers that keep the memory themselves: Python's pickle and
+// deepcopy.
 struct DetachedGraph {
   std::string manifest, text;
   std::vector<NamedArray> memory;  // what the manifest names, as it is: nothing is copied

@@ -45,7 +45,7 @@ class PlaceChecker {
            ") of nodes " + std::to_string(b.first) + " to " + std::to_string(b.last);
   }
 
-  // All nodes of a region run at once.
+  // The nodes of a region run at once, on other rows each: what one uses, all may use.
   int FirstOf(int node) const {
     const int region = RegionOf(node);
     return region < 0 ? node : s_.regions[std::size_t(region)].first;
@@ -101,7 +101,8 @@ class PlaceChecker {
     }
   }
 
-  // Whether one is a result, made where its argument ends, or by several such steps from the other.
+  // Whether one is a result that is made over an argument at its last use, the other that argument,
+  // or one that it became in several such steps.
   bool MayLieOver(const ArenaBlock& a, const ArenaBlock& b) const {
     if (a.root < 0 || b.root < 0 || a.at != b.at) return false;
     return IsMadeOver(a.root, b.root) || IsMadeOver(b.root, a.root);

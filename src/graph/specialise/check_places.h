@@ -8,14 +8,15 @@
 
 namespace anyop {
 
-// Something in the arena, for some nodes: inputs are copied at node -1, outputs behind the last.
+// A piece of the arena and the nodes during which it holds something: inputs are copied at node
+// -1, outputs behind the last node.
 struct ArenaBlock {
   std::string name;
   std::int64_t at, bytes;
   int first, last;  // nodes; of a region all or none
   int root = -1;    // the value; -1: a workspace, or the memory of a region
 };
-// By their first nodes.
+// In the order of their first nodes.
 std::vector<ArenaBlock> ArenaBlocks(const Specialisation& s);
 
 // The first defect; "" if there is none: values, workspaces and regions' memory that are needed at

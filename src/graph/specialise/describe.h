@@ -10,7 +10,7 @@ namespace anyop {
 
 class Specialisation;
 
-// What a node asks for at given sizes.
+// The work of a node at given sizes.
 struct NodeCost {
   std::string kernel;  // "means": the composition
   double flops = 0;    // by .flops; 0: not stated
@@ -30,7 +30,8 @@ std::vector<MemorySpan> MemorySpans(const Specialisation& s);
 
 // {"values": [...], "nodes": [...], "outputs": [...]} as JSON; values are named by their place in
 // the list, views by the value whose memory they are too. at: of these sizes, which adds shapes,
-// kernels, costs, "regions" (nodes whose rows run block by block) and "memory"; null for none.
+// kernels, costs, "regions" (nodes whose rows run block by block) and "memory"; null: none of
+// these, only the graph as it was made.
 std::string DescribeGraph(const Graph& graph, const Specialisation* at = nullptr);
 
 }  // namespace anyop

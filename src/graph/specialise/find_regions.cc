@@ -16,7 +16,7 @@ namespace anyop {
 namespace {
 
 constexpr double kWorthwhileNs = 20000;  // less is not cut
-constexpr double kForcedNs = 200000;     // of regions of given blocks: all threads take part
+constexpr double kForcedNs = 200000;     // regions of given blocks (tests): all threads take part
 constexpr double kBlockNs = 2000;        // the least work of a block
 constexpr std::size_t kMostCalls = 32;   // of a region
 constexpr int kBlocksPerThread = 8;      // at least, so that claims even out noise
@@ -60,14 +60,17 @@ class RegionFinder {
     const Plan& plan = *s_.calls[call].plan;
     return plan.op->contract->forms[std::size_t(plan.form)];
   }
+  // A region calls kernels and nothing else: no checks, no copies. It cuts single tensors, no
+  // lists.
   bool MayJoin(std::size_t call) const {
     const PlannedCall& c = s_.calls[call];
     return c.mode == PlannedCall::kDirect && c.plan->op->data->rowwise && !c.plan->has_lists &&
            c.plan->bindings.n_lead > 0;
   }
 
-  // The rows by which a call likes to be cut: all leading dimensions, but for the last one where
-  // nothing follows it.
+  // The rows by which a call likes to be cut: the dimensions of `...`. An elementwise call, whose
+  // tensors have no dimension behind `...`, leaves out the last one, so that it is cut in the same
+  // rows as a neighbour of [..., d].
   std::int64_t RowsOf(std::size_t call) const {
     if (!MayJoin(call)) return 0;
     const Bindings& b = s_.calls[call].plan->bindings;
@@ -114,7 +117,8 @@ class RegionFinder {
     return true;
   }
 
-  // Whether the first dimensions of a layout are `rows` rows, evenly apart.
+  // Whether the first dimensions of a layout are `rows` rows, evenly apart and without overlap: a
+  // block is then a pointer that moves by whole pitches.
   static bool Cut(const Layout& l, int n_trailing, std::int64_t rows, Touch* t) {
     std::int64_t product = 1, pitch = 0;
     while (t->lead < l.rank - n_trailing && (t->lead == 0 || product != rows)) {
@@ -135,15 +139,17 @@ class RegionFinder {
     return extent <= pitch;
   }
 
-  // What calls do to one class of memory.
+  // The accesses to one class of memory by the calls of a region. Blocks run in any order, so that
+  // memory that is written must be cut in the same rows by all of them.
   struct ClassAccess {
-    int region = -1;  // that this is of
+    int region = -1;  // the one whose accesses these are; of an earlier one they count as none
     int root = -1;
     std::int64_t pitch_bytes = 0;  // 0: no rows yet
     bool is_uniform = true, has_rows = false, has_whole = false, is_written = false;
   };
 
-  // Adds what a call does; undone where that does not fit the region.
+  // Adds the accesses of a call; undone where they do not fit the region, the last one first, since
+  // two of them may be of one class.
   bool Joins(const std::vector<Touch>& touches) {
     std::vector<std::pair<std::size_t, ClassAccess>> before;
     bool fits = true;
@@ -238,13 +244,14 @@ class RegionFinder {
     return int(region->tensors.size()) - 1;
   }
 
-  // What fits the last cache is as fast call by call. Measured on six calls with 32 MiB of it: on
-  // tensors of 4 MiB blocks take 1.05 times as long, on 64 MiB half as long.
+  // Calls on tensors that fit the last cache are as fast one by one. Measured on six calls with 32
+  // MiB of it: on tensors of 4 MiB blocks take 1.05 times as long, on 64 MiB half as long.
   static std::int64_t OuterCache() {
     return Caches().l3 ? Caches().l3 : 8 * (Caches().l2 ? Caches().l2 : kUnknownL2);
   }
 
-  // Blocks whose rows stay in the second cache beside what is whole.
+  // Chooses the number of rows of a block: its rows stay in the second cache beside the tensors
+  // that are not cut. False where cutting does not pay.
   bool ChooseBlock(const std::vector<std::vector<Touch>>& members, Region* region) const {
     if (block_rows_) {
       region->block = std::min(block_rows_, region->rows);
@@ -272,7 +279,8 @@ class RegionFinder {
     return region->block < region->rows;
   }
 
-  // Every call takes a block with the kernel that takes all rows.
+  // Every call takes a block with the kernel that takes all rows, or there is no region: another
+  // kernel may round differently, and regions change no bit.
   bool AddPlans(const std::vector<std::vector<Touch>>& members, Region* region) {
     std::vector<DLTensor> cut;
     cut.reserve(region->tensors.size());

@@ -43,7 +43,8 @@ GraphInputs::GraphInputs(const Graph& graph)
   FindPlanned();
 }
 
-// Plain symbols first, then sizes that are linear in one that is not bound yet; the rest compares.
+// Sizes that are a symbol bind it first, then those that are linear in one that is not bound yet.
+// The rest is compared, behind all that binds, because comparing needs the symbols.
 void GraphInputs::AddSteps() {
   std::vector<bool> is_bound(graph_.symbols.size());
   for (const int i : graph_.inputs) {
@@ -81,6 +82,8 @@ void GraphInputs::AddSteps() {
   }
 }
 
+// A symbol or number that decides neither a size nor a kernel stays out of the key: each of its
+// values would be planned anew for nothing.
 void GraphInputs::FindKeys() {
   const auto add = [&](const Size& size) {
     for (const SizeTerm& t : size.terms()) {

@@ -27,6 +27,8 @@ class Placer {
 
   void Run() {
     FindLastUses();
+    // Each step takes only values to which none before has given a place. Regions come before
+    // calls: what they keep in the memory of their threads is no buffer of the arena.
     PlaceGiven();
     PlaceOutputs();
     for (Region& region : s_.regions) PlaceRegion(&region);
@@ -90,7 +92,8 @@ class Placer {
     return l.offset == 0 && l.is_contiguous() && l.bytes() == layout(graph_.Root(value)).bytes();
   }
 
-  // A result that is returned whole is computed in the caller's memory; the rest is copied there.
+  // A result that is returned whole is computed in the caller's memory. All else is copied there:
+  // parts of a result, inputs and state, and a result that is returned a second time.
   void PlaceOutputs() {
     for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
       const int value = graph_.outputs[k].value, root = graph_.Root(value);
@@ -121,11 +124,14 @@ class Placer {
       }
     }
     const std::uint64_t workspace = call->plan->workspace_bytes;
+    // A general call takes its workspace from the thread's arena, as single calls do; a call of a
+    // region has it in the memory of the region's threads.
     if (!workspace || call->mode == PlannedCall::kGeneral || call->region >= 0) return;
     call->workspace = AddBuffer(std::int64_t(workspace), step, step);
   }
 
-  // All calls of a region run at once, on other rows each.
+  // All calls of a region run at once, on other rows each, so that their buffers live as long as
+  // the region.
   const Region* RegionAt(int step) const {
     if (step < 1 || step > int(s_.calls.size())) return nullptr;
     const int region = s_.calls[std::size_t(step - 1)].region;
@@ -140,7 +146,8 @@ class Placer {
     return region ? region->last + 1 : step;
   }
 
-  // What only a region uses lies in the memory of its threads, a block each, with its workspaces.
+  // A value that only a region uses is never whole: a block of it lies in the memory of each of the
+  // region's threads, beside the workspaces.
   void PlaceRegion(Region* region) {
     std::vector<Lifetime> buffers;
     std::vector<std::pair<int, int>> roots;  // with their buffers
@@ -196,7 +203,8 @@ class Placer {
     }
     return -1;
   }
-  // Whether no block of a region writes to `value`, in the memory of `root`, what another reads.
+  // Whether a result `value` in the memory of `root` is cut as all that the region reads there:
+  // else a block would write what another block has yet to read.
   bool IsCutAlike(const PlannedCall& call, int root, int value) const {
     if (call.region < 0) return true;
     const Region& region = s_.regions[std::size_t(call.region)];

@@ -47,10 +47,10 @@ struct Region {
 // Gives back the references of its plans.
 void ReleasePlans(Region& region);
 
-// Sets regions, and PlannedCall::region. Calls that may join: of operators that say `.rowwise`,
-// straight to their kernel, which takes a block too. A value that one of them writes must be cut in
-// the same rows by all. block_rows: of every region; 0: by size of the caches, and only where the
-// work is worth it.
+// Sets regions, and PlannedCall::region. A call may join if its operator says `.rowwise`, if it
+// goes straight to its kernel, and if that kernel takes a block, too. A value that one of them
+// writes must be cut in the same rows by all. block_rows: of every region; 0: by size of the
+// caches, and only where the work is worth it.
 void FindRegions(Specialisation* s, std::int64_t block_rows);
 
 }  // namespace anyop

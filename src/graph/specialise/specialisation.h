@@ -100,7 +100,7 @@ class Specialisation {
   const DeviceKind* device_kind = nullptr;  // null: the host
   std::vector<std::int64_t> symbols;
   std::vector<Layout> layouts;             // by value
-  std::vector<Array> arrays;               // by value: states and constants, where they are used
+  std::vector<Array> arrays;               // by value: states, and constants where the graph runs
   std::vector<DLTensor> tensors;           // by value; without data
   std::vector<const DLTensor*> tensor_at;  // by value; null for numbers and what nobody uses
   std::vector<anyop_value> scalars;        // by value, of the first call
@@ -116,8 +116,8 @@ class Specialisation {
   std::int64_t unshared_bytes = 0;
   double estimated_ns = 0;
 
-  // Guarded by the executable. Each has one owner; a shared_ptr, because it knows how to delete
-  // what is not known here.
+  // Guarded by the executable. Each has one owner, but stands in a shared_ptr, which can delete an
+  // Instance where that class is not complete.
   std::vector<std::shared_ptr<Instance>> idle;
   std::atomic<std::int64_t> records{0};  // how many replays a recording has met
 

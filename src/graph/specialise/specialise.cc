@@ -138,7 +138,7 @@ class Specialiser {
     const HeldPlan made = GetPlanOn(s_.device, op, frame, wanted);
     call.plan = made.get();
     Acquire(call.plan);
-    s_.calls.push_back(call);  // holds the reference from here on
+    s_.calls.push_back(call);  // ReleasePlans gives the reference back, also after an error below
     PlannedCall& planned = s_.calls.back();
     std::string error;
     if (planned.plan->n_scalar_checks &&
@@ -160,7 +160,8 @@ class Specialiser {
     s_.estimated_ns += planned.plan->estimated_ns;
   }
 
-  // What is written to the frame in each call: numbers that decide about nothing planned, too.
+  // Notes the places of the frame that every replay writes: all numbers of the call, and sizes that
+  // are not in the key, so that one specialisation serves several values of them.
   void AddNumbers(const GraphNode& node, PlannedCall* call) {
     const Contract& contract = *node.op->contract;
     for (std::size_t i = 0; i < node.arguments.size(); ++i) {
@@ -183,6 +184,8 @@ class Specialiser {
   void ChooseMode(const GraphNode& node, PlannedCall* call) {
     const Plan& plan = *call->plan;
     call->has_numbers &= plan.n_scalar_checks > 0;
+    // Compositions, copies of arguments, calls of no elements and work for a device are what only
+    // a general call does; it also copies misaligned state.
     bool is_general = plan.kernel < 0 || plan.copied || plan.is_empty || plan.device_kind;
     ForArguments(node, [&](int v) { is_general |= IsMisaligned(v); });
     if (is_general) {
@@ -201,7 +204,7 @@ class Specialiser {
            reinterpret_cast<std::uintptr_t>(array.data()) % std::uintptr_t(Bytes(root.dtype));
   }
 
-  // A check of an index tensor holds until the tensor is written.
+  // A check of an index tensor holds until a node writes its memory, by whatever name.
   void AddIndexChecks(const GraphNode& node, PlannedCall* call) {
     const auto forget = [&] {
       for (const int v : WrittenValues(node)) {
@@ -264,6 +267,7 @@ Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::
     : graph(std::move(g)), symbols(std::move(numbers)) {
   try {
     Specialiser(this, inputs, options.constants).Run();
+    // Regions first: values that only a region uses need no memory of their own.
     if (options.regions && !device_kind) FindRegions(this, options.block_rows);
     PlaceMemory(this, options.share_memory);
     if (IsChecking()) CheckMemoryOf(*this);
@@ -278,10 +282,11 @@ Specialisation::~Specialisation() { ReleasePlans(); }
 Array ConstantsOnDevices::On(DLDevice device, const Array& constant) {
   const std::lock_guard lock(mutex_);
   Array& copy = copies_[{PlaceOf(device), constant.data()}];
-  if (copy.is_none()) copy = constant.On(device);  // waits: any stream may read it
+  if (copy.is_none()) copy = constant.On(device);  // waits for the copy: any stream may read it
   return copy;
 }
 
+// Work that was put on any stream may still read a copy, whose memory is given back here.
 ConstantsOnDevices::~ConstantsOnDevices() {
   for (const auto& [place, copy] : copies_) {
     const DLDevice device = copy.device().dl();

@@ -8,7 +8,7 @@ namespace anyop::ops {
 
 // Pairs of bf16 as words.
 struct AttentionTiles {
-  // What the thread multiplies in between has tiles.
+  // Give the thread its tiles, and take them back. scores and add_values are called in between.
   void (*begin)();
   void (*end)();
   // scores [64, 64], the first `lanes` columns, of keys [64, row] and queries [row, 64]; row and
