@@ -43,6 +43,7 @@ class _Shapes(ShapeEnv):
     """Keeps the user's line of each decision about sizes."""
 
     def __init__(self) -> None:
+        # Else torch takes equal sizes of the example for one size, and 0 and 1 for fixed ones.
         super().__init__(duck_shape=False, specialize_zero_one=False)
         self.places: dict[int, str] = {}  # by id of the guard
 
@@ -292,7 +293,8 @@ class Capture:
     def trace(self, fakes: list[Any]) -> GraphModule:
         before = len(self.shapes.guards)
         try:
-            # What is compiled, and what torch compiles to run it, is traced as it is.
+            # make_fx refuses compiled functions, also those that torch itself compiles: as plain
+            # functions they are traced like others.
             is_traced = torch._dynamo.config.patch(error_on_nested_fx_trace=False)
             with self.mode, is_traced, torch.compiler.set_stance("force_eager"):
                 trace = make_fx(self.flat, _allow_non_fake_inputs=True)
@@ -393,6 +395,7 @@ class Capture:
         from torch.utils._sympy.printers import PythonPrinter
 
         text = PythonPrinter().doprint(expr)
+        # The longest symbols first: s1 is a part of s10.
         for symbol, name in sorted(self.symbols.items(), key=lambda row: -len(str(row[0]))):
             text = text.replace(str(symbol), name)
         return str(text)
@@ -416,6 +419,7 @@ def _holds_from_two(expr: Any) -> bool:
     sizes of 1, which they repeat, and for tensors without elements."""
     symbols = sorted(expr.free_symbols, key=str)
     tried = itertools.product((2, 3, 5, 16, 97), repeat=len(symbols))
+    # 625 are all choices for up to four symbols.
     rows = (dict(zip(symbols, row, strict=True)) for row in itertools.islice(tried, 625))
     return all(bool(expr.subs(row)) for row in rows)
 

@@ -90,7 +90,7 @@ class Details:
         self.conditions = [] if self.why_untraced else self.source.conditions()
         if self.made is not None:
             self.rows = self.made.lowered.bound
-        else:  # another form of one needs another trace, though torch reads it as it is
+        else:  # the trace is run by torch: it must be made anew if a tensor gets another form
             self.rows = [(-1, t, False) for t in self.source.held() if fast.status()["active"]]
         read = self.source.read if fast.status()["active"] else []
         self.rows = [*self.rows, *((-1, tensor, True) for tensor in read)]
@@ -140,7 +140,7 @@ class Details:
 
     def refresh(self) -> tuple[Any, Any, bool]:
         """The parts, as the bound tensors are now."""
-        self.previous = self.made  # another thread may be in a call
+        self.previous = self.made  # another thread may be in a call of it
         with torch.no_grad():
             if self.forms != self.forms_now():
                 self.trace_again()
@@ -217,6 +217,7 @@ class Details:
             return False
         written = [tensors[at] if isinstance(at, int) else at for at in targets]
         others = [*tensors, *(row[1] for row in self.rows)]
+        # A tensor counts once, though it may be an argument, bound and written.
         once = {id(t): t.untyped_storage().data_ptr() for t in (*others, *written)}
         places = Counter(once.values())
         return any(places[once[id(w)]] > 1 for w in written)
@@ -260,7 +261,7 @@ class Spread:
     __repr__ = __str__
 
     def __getattr__(self, name: str) -> Any:
-        """What is asked of a graph."""
+        """An attribute of the graph: callers need not know that more than a graph is called."""
         details = self.__dict__["details"]
         if details.lowered is None:
             raise AttributeError(

@@ -23,7 +23,7 @@ from anyop.torch._nodes.lines import shown_place, user_frames
 
 _NAMES = ("lt", "le", "gt", "ge", "eq", "ne")
 _OPERATORS = {getattr(torch.ops.aten, name).Tensor for name in _NAMES}
-_patching = threading.RLock()
+_patching = threading.RLock()  # FakeTensor is patched for all threads
 
 
 def remember_class(fake: Any, argument: torch.Tensor) -> None:

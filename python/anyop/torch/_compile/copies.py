@@ -75,7 +75,7 @@ class Later:
         return (self._captured or self._made())(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__"):  # copy and pickle ask for such names: nothing is made for them
             raise AttributeError(name)
         return getattr(self._made(), name)
 

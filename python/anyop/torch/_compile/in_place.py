@@ -200,6 +200,8 @@ class _Lowering:
             kwargs[name] = made if many else made[0]
         call = self.call(op, (), node, **kwargs)
         n = len(op._schema.returns)
+        # auto_functionalized_v2 returns the operator's results, one None if there are none, and
+        # then the bases.
         for user in list(node.users):
             which: Any = user.args[1]
             base = bases[which - (n or 1)] if which >= (n or 1) else None
@@ -213,7 +215,7 @@ class _Lowering:
         return None
 
     def functionalized_out(self, node: Node, op: Any, names: Any, kwargs: dict[str, Any]) -> None:
-        """What only writes results: they are new tensors."""
+        """An `out` variant whose results are new tensors: nothing was there before the write."""
         value = node.meta["val"]
         for i, name in enumerate(names):
             size, stride = kwargs.pop(f"_{name}_size"), kwargs.pop(f"_{name}_stride")

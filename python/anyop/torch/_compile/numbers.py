@@ -26,7 +26,9 @@ class Numbers:
 
     def __init__(self) -> None:
         self.values: dict[int, float] = {}
-        self.varied: set[int] = set()  # places of those that did not stay what they were
+        # Places of numbers that changed once: they stay arguments, so that the graph is not made
+        # anew at each change.
+        self.varied: set[int] = set()
 
     def fix(self, module: GraphModule, args: Any) -> None:
         """Replaces the numbers of a program by what they are in a call."""

@@ -54,6 +54,7 @@ class Program:
     def make(self, args: Any) -> Callable[[Any], Any]:
         """The graph of these arguments' types."""
         with self._lock, torch.no_grad(), _disable_current_modes():
+            # Another thread may have made it while this one waited.
             is_bound = self.bound is None or self.bound.hold(args)
             if self._call is not None and is_bound and _are(self._call, args):
                 return self._call

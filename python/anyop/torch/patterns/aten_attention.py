@@ -75,7 +75,7 @@ class _Call:
     def _put(self, result: Node, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         made = put(self.graph, result, function, args, self.writes)
         made.meta["operator"] = self.node.target
-        # torch says that it may be random: nobody else removes it.
+        # torch tags its attention as random, so that no pass removes it as dead code.
         for dead in (*self.node.users, self.node):
             self.graph.erase_node(dead)
 
@@ -133,7 +133,8 @@ def _rule_of(at: _Call) -> Found | None:
         return None
     found = find(at.module, at.mask, at.s, at.t)
     if found is not None and found.position is not None:
-        # It is read where the first reader stands.
+        # The replacement reads the position once, where its first reader stands: a write between
+        # the readers would be lost.
         first, last = at.writes.first([*found.readers]), at.writes.last([*found.readers])
         if at.writes.between(found.position, first, last):
             return None
@@ -204,6 +205,7 @@ class _Ruled:
             composites.cache_blocks, (b, s, t, rule.window), top(self.call.graph)
         )
         row = (at, b, s, t, rule.shift, rule.window)
+        # Calls before and after a write of the position must not share what is made of it.
         is_written = found.position is not None and self.call.writes.at_all(found.position)
         lengths = self.call.shared(
             composites.cache_lengths, row, before, before if is_written else 0

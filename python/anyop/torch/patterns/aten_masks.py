@@ -162,6 +162,7 @@ class _Trials:
             return [0, 0] if self.is_padded else [0]
         near = {n + d for n in (0, t - s, t, 2 * t) for d in (-2, -1, 0, 1, 2)} | set(range(10))
         near |= {n + d for n in self.constants if n > 8 for d in (-1, 0, 1)}
+        # The list may be cut, so that the likely positions, near to the last keys, come first.
         return sorted(near | {-t - s, 3 * t + s, 1 << 20}, key=lambda n: (abs(n - t + s), n))
 
     def mask(self, sizes: Any, s: int, t: int, at: int, seed: int, is_wide: bool) -> _Seen:
