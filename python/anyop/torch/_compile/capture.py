@@ -125,7 +125,7 @@ class _Lines(TorchDispatchMode):
         self.held.update((id(t), t) for t in tensors if id(t) not in self.made)
 
     def refuse_reshaping(self, func: Any, args: Any) -> None:
-        """Of a real tensor, in place: it would be another one while it is traced, too."""
+        """Refuses to change the form of a real tensor in place: tracing itself would change it."""
         if torch.Tag.inplace_view not in func.tags:
             return
         tensors = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor)]
@@ -133,7 +133,7 @@ class _Lines(TorchDispatchMode):
             raise _Reshapes(func)
 
     def refuse_resizing(self, func: Any, kwargs: Any, made: Any) -> None:
-        """As refuse_reshaping, of what is given as `out=` and has another shape in what is made."""
+        """As refuse_reshaping, for a tensor given as `out=` that the call has resized."""
         names = [a.name for a in func._schema.arguments if a.is_out]
         outs = [kwargs[name] for name in names if name in kwargs]
         for out, result in zip(outs, pytree.tree_leaves(made), strict=False):
@@ -284,7 +284,8 @@ class Capture:
         return self.program(*args, **kwargs)
 
     def tree(self, made: Sequence[Any]) -> Any:
-        """What the program returns, of its leaves: torch.Size is one for torch's own trees."""
+        """What the program returns, made of its leaves. torch.Size is a leaf to torch's trees, so
+        that its numbers were returned one by one."""
         rest = iter(made)
         leaves = [next(rest) if n < 0 else torch.Size([next(rest) for _ in range(n)])
                   for n in self.sizes_at]  # fmt: skip
@@ -330,7 +331,7 @@ class Capture:
         return found
 
     def refusal(self, error: Exception) -> Exception:
-        """What the program did that a graph cannot hold, with its line."""
+        """The error that says what the program did that a graph cannot hold, and on which line."""
         from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
         data = (DataDependentOutputException, DynamicOutputShapeException,

@@ -97,7 +97,8 @@ class Details:
         self.forms = self.forms_now()
 
     def forms_now(self) -> list[Any]:
-        """What another trace is needed for: forms, and contents that the program asked for."""
+        """The forms of tensors, and the contents that the program asked for while it was traced. If
+        one changes, the program must be traced anew."""
         return [*map(_form, (t for _, t, _ in self.rows)), *map(_contents, self.source.read)]
 
     def traced(self) -> Traced:
@@ -228,7 +229,7 @@ class Details:
         return report_of([self])
 
     def reduced(self) -> tuple[Any, ...]:
-        """As pickle takes the captured graph."""
+        """The function and arguments by which pickle makes the captured graph again."""
         source = self.source
         made: tuple[Any, ...] = reduced(capture, source.made_of, source.modes, self.freeze)
         return made
@@ -315,7 +316,7 @@ def _asks_for_gradient(tensors: Sequence[Any]) -> bool:
 
 
 def _contents(tensor: torch.Tensor) -> tuple[int, int]:
-    """What changes when a tensor is written, as far as torch counts that."""
+    """A value that changes when a tensor is written, as far as torch counts that."""
     return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 

@@ -78,12 +78,12 @@ class Comparisons:
         self.held[id(tensor)] = tensor
 
     def is_asked_first(self, right: Any, left: Any) -> bool:
-        """Whether Python does so when the program runs."""
+        """Whether Python asks the right operand first when the program runs."""
         mine, other = self.class_of(right), self.class_of(left)
         return mine is not other and issubclass(mine, other)
 
     def class_of(self, tensor: Any) -> type:
-        """As the program knows it."""
+        """The class that the tensor has when the program runs."""
         if isinstance(tensor, FakeTensor):
             known: type = getattr(tensor, "anyop_class", torch.Tensor)
             return known

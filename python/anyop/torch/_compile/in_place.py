@@ -102,14 +102,15 @@ class _Lowering:
         return [target for target, _ in left]
 
     def ends_in_an_input(self, node: Node) -> bool:
-        """Only such chains are worth it: what is made here may be made once more."""
+        """Whether an update is of an input that is overwritten at the end, and may be so in place:
+        only such chains are worth it."""
         if not self.is_frugal or (node.target not in _UPDATES and node.target not in _REPLACES):
             return False
         root = self.roots[nodes_in(node.args[0])[0]]
         return root in self.final and self.is_writable(root)
 
     def is_of_its_own(self, node: Node) -> bool:
-        """Whether an update is all that is done with what was made for it."""
+        """Whether the tensor that is updated was made for this update alone."""
         if not self.is_frugal or node.target not in _UPDATES:
             return False
         base = nodes_in(node.args[0])[0]
@@ -266,7 +267,8 @@ class _Lowering:
 
 
 def _whole(node: Node) -> Node:
-    """What a chain of writes in place, and of views of all elements in order, began with."""
+    """The node that a chain of writes in place, and of views of all elements in order, begins
+    with."""
     while node.op == "call_function" and (node.target in _ALIKE or is_in_place(node)):
         source = viewed_by(node)
         if source is None:

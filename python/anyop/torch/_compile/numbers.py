@@ -22,7 +22,7 @@ _CASTS = (torch.ops.prims.convert_element_type.default, torch.ops.aten._to_copy.
 
 
 class Numbers:
-    """Of one program. values: by place of the argument."""
+    """The numbers of one program. values: by place of the argument."""
 
     def __init__(self) -> None:
         self.values: dict[int, float] = {}

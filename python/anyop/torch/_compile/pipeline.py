@@ -64,7 +64,7 @@ class Made:
         return self.lowered.returned.is_plain
 
     def finish(self, outs: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        """What the program returns, of what the graph did; after the writes that are left."""
+        """Makes the writes that are left, then the program's results of the graph's."""
         values = outs[len(outs) - len(self.targets) :]
         for target, value in zip(self.targets, values, strict=True):
             (args[target] if isinstance(target, int) else target.detach()).copy_(value)
@@ -127,7 +127,7 @@ def _made(program: Traced, is_frugal: bool) -> Made:
 
 
 def _copy_of(module: GraphModule) -> GraphModule:
-    """With a graph of its own, and the same tensors, detached."""
+    """A module with a graph of its own, which passes may change, and the same tensors."""
     graph = torch.fx.Graph()
     values: dict[Node, Node] = {}
     returned = graph.graph_copy(module.graph, values)

@@ -118,7 +118,8 @@ def _is_torchs(arg: Any) -> bool:
 
 
 def _caller(made: Made, module: GraphModule) -> Callable[[Any], Any]:
-    """What runs per call: arguments for the graph, the graph, results of what it returned."""
+    """The function that runs per call: it gathers the graph's arguments, runs the graph and makes
+    the program's results of its results."""
     lowered = made.lowered
     graph, inputs, is_plain = lowered.graph, lowered.inputs, made.is_plain
     reason, probe = _anyop.torch_reason, torch.zeros(1)

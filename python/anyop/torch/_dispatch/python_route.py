@@ -177,7 +177,7 @@ def _refuse_tangents(op: Operator, tensors: list[tuple[str, torch.Tensor]]) -> N
 
 
 class _RefuseGradients:
-    """What writes into tensors cannot be differentiated."""
+    """Refuses gradients of overloads that write into tensors."""
 
     def __init__(self, op: Operator, overload: str) -> None:
         self.op, self.overload = op, overload

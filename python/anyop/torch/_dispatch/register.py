@@ -134,7 +134,7 @@ def _define(op: Operator) -> None:
 
 
 class _LazyFake:
-    """Imports what it needs when it is first called."""
+    """The fake of an overload, whose module is imported when it is first called."""
 
     def __init__(self, op: Operator, overload: str) -> None:
         self.op, self.overload = op, overload
@@ -149,7 +149,7 @@ class _LazyFake:
 
 
 class _LazyBatched:
-    """The same for the batching rule."""
+    """The batching rule, whose module is imported when it is first called."""
 
     def __init__(self, op: Operator) -> None:
         self.op = op

@@ -213,7 +213,7 @@ class Lowering:
             raise Unconverted("it writes elements that do not lie beside each other")
 
     def argument(self, node: Node) -> Any:
-        """What a converter is given for a node."""
+        """The value, size or number that a converter is given for a node."""
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
             return self._building.sizes(value)

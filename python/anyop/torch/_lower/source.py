@@ -33,7 +33,7 @@ class Source:
         self._written = {self.roots[n] for node in module.graph.nodes for n in written_by(node)}
 
     def symbols(self) -> set[Any]:
-        """Of the sizes of all arguments."""
+        """The symbols in the sizes of all arguments."""
         found: set[Any] = set()
         for node in self.placeholders:
             value = node.meta.get("val")

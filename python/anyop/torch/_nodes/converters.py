@@ -74,7 +74,7 @@ def find_view(node: Node) -> Converter | None:
 
 
 def internal(op: Any) -> Callable[[Converter], Converter]:
-    """As converter, for one that is also given the node and the building, first."""
+    """As `converter`, for a function that gets the node and the building before the arguments."""
 
     def register(function: Converter) -> Converter:
         _internal[op] = function

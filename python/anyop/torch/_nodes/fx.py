@@ -46,7 +46,7 @@ def put(
     graph: Graph, output: Node, function: Callable[..., Any], args: tuple[Any, ...],
     writes: Writes, **kwargs: Any,
 ) -> Node:  # fmt: skip
-    """A new call for what a node was: of its type and strides."""
+    """A new call in the place of a node. Readers still see the node's type and strides."""
     with graph.inserting_before(output):
         made = graph.call_function(function, args, kwargs)
     made.meta = dict(output.meta)

@@ -119,7 +119,7 @@ def is_same_view(a: Any, b: Any) -> bool:
 
 
 def _written(node: Node) -> Node:
-    """What a node that returns what it wrote has written."""
+    """The argument behind a chain of nodes that write it and return it; other nodes themselves."""
     while node.op == "call_function" and is_in_place(node):
         source = viewed_by(node)
         assert source is not None

@@ -177,7 +177,7 @@ class Fragment:
         return self._run(trial, False, targets or {})
 
     def exact(self, trial: Trial) -> Any:
-        """The same in f64."""
+        """The result of `run`, computed in f64."""
         return self._run(trial, True, {})
 
     def _run(self, trial: Trial, is_wide: bool, targets: Mapping[Node, Any]) -> Any:

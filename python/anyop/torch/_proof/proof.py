@@ -37,7 +37,7 @@ _modes = threading.local()  # .strict
 
 @contextlib.contextmanager
 def strict() -> Iterator[None]:
-    """What is refused within is an error."""
+    """Within, a replacement that is refused is an error."""
     before, _modes.strict = getattr(_modes, "strict", False), True
     try:
         yield
@@ -46,7 +46,7 @@ def strict() -> Iterator[None]:
 
 
 def refusals() -> list[tuple[str, str]]:
-    """What was not taken so far: what it was, and why."""
+    """The replacements that were not taken so far, each with the reason."""
     return list(_refused)
 
 

@@ -20,7 +20,7 @@ _MAX_CHOICES = 4  # and taken
 
 
 def value_of(number: Any, values: Values) -> Any:
-    """What a size, or another number that depends on sizes, is for these symbols."""
+    """The value of a size, or of another number that depends on sizes, for these symbols."""
     if not isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool, sympy.Basic)):
         return number
     expr = number if isinstance(number, sympy.Basic) else number.node.expr
@@ -47,7 +47,7 @@ class Trial:
         return [made[id(t)] for t in self.tensors]
 
     def of(self, tensors: list[Any]) -> Trial:
-        """The same of other tensors."""
+        """The same trial with other tensors."""
         made = copy.copy(self)
         made.tensors = tensors
         return made

@@ -108,7 +108,7 @@ def _reduced(function: Callable[..., Any]) -> Run:
 
 
 def _one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a function that takes one dimension."""
+    """Makes a function of one dimension take several, one after the other."""
 
     def run(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
         for axis in sorted((a % x.dim() for a in axes), reverse=True):

@@ -67,8 +67,8 @@ def _or_called(target: OpOverload, made: Any, graph: Any, is_here: Callable[[Any
 
 
 def _remove_others(nodes: Any, begin: int, is_here: Callable[[Any], bool]) -> bool:
-    """Of the nodes behind `begin`, removes those that cannot be run and all that use them. Others
-    stay: torchair keeps such as the size of a tensor, for whoever asks next.
+    """Removes the nodes behind `begin` that cannot be run, and all that use them. Others stay,
+    because torchair keeps some of them, such as the size of a tensor, for its next converter.
     """
     removed: list[Any] = []
     names: set[str] = set()

@@ -75,7 +75,7 @@ class Linear(Unscripted, torch.nn.Linear):
 
     def _pack(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | None:
         """The packed copy of the weight as it is now; None where there must be none."""
-        if type(x) is not torch.Tensor:  # a fake or a wrapper, whose operators are watched
+        if type(x) is not torch.Tensor:  # a fake tensor or a wrapper
             return None
         if x.dtype != weight.dtype or x.ndim == 0 or x.shape[-1] != self.in_features:
             return None  # the plain operator's error names the weight

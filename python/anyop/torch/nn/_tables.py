@@ -26,6 +26,6 @@ class Tables:
         with torch.inference_mode(False), torch.no_grad():
             key = key, torch.empty(0, device=device).device  # "cuda" is "cuda:0"
             known = self._made.get(key)
-            if known is None or known._version:  # a module wrote the table, and keeps it
+            if known is None or known._version:  # whoever wrote the table keeps it
                 known = self._made[key] = make()
             return known

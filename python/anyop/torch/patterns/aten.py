@@ -78,7 +78,7 @@ def _binary(
         if is_row and [str(n) for n in b.shape[-1:]] == [str(n) for n in shape[-1:]]:
             return operator(name)(a.reshape(shape), b.reshape([b.shape[-1]]))
         is_whole = building.dtype(a)[0] == "i"
-        # Rows of one element are slow, but whole numbers here are positions, which are few.
+        # These are rows of one element each. Whole numbers here are positions, which are few.
         if is_whole and not _dims(b.shape):
             return operator(name)(a.reshape([*shape, 1]), b.reshape([1])).reshape(shape)
     raise Unconverted("broadcasting that repeats rows")
@@ -303,7 +303,7 @@ def lift_fresh_copy(node: Node, building: Any, x: Value) -> Any:
 
 @internal(_aten.cat.default)
 def cat(node: Node, building: Any, tensors: Sequence[Value], dim: int = 0) -> Any:
-    """Of one tensor and empty ones, as a cache that grows begins; others are copied by torch."""
+    """Joins one tensor and empty ones, as a cache that grows begins; torch copies in all others."""
     nodes: Any = node.args[0]
     sizes = [n.meta["val"].shape for n in nodes]
     full = [i for i, shape in enumerate(sizes) if not any(is_same(s, 0) for s in shape)]

@@ -58,7 +58,8 @@ class _Call:
         self.t = self.k.meta["val"].shape[2]
 
     def replace(self) -> None:
-        """By the first way that is proven, of keys before they are repeated if that can be."""
+        """Replaces the call by the first way that is proven, if possible with keys and values from
+        before they were repeated."""
         used = [user for user in self.node.users if user.users]
         if len(used) != 1 or used[0].args[1] != 0:
             return
@@ -80,7 +81,7 @@ class _Call:
             self.graph.erase_node(dead)
 
     def has_few_queries(self) -> bool:
-        """Or an unknown number of them."""
+        """Whether there are few queries, or nobody knows how many."""
         s = expression(self.s)
         return not isinstance(s, int) or s <= _MAX_QUERIES
 
@@ -105,11 +106,11 @@ class _Way(Protocol):
         """Whether the function gives what torch's gives, with these keys and values."""
 
     def build(self) -> _Made | None:
-        """Its nodes; None where a size has no node."""
+        """Makes the nodes that the function needs; None where a size has no node."""
 
 
 def _ways(at: _Call) -> list[_Way]:
-    """Those that may be tried, the fastest first."""
+    """The ways that may be tried, the fastest first."""
     found = _rule_of(at)
     padded = None
     if found is not None and not found.rule.is_padded:
@@ -148,7 +149,7 @@ class _Ruled:
         self.call, self.found = at, found
 
     def is_proven(self, result: Node, k: Node, v: Node) -> bool:
-        """As a function of any mask that follows the rule."""
+        """Tries the rule's function beside torch's with masks that follow the rule."""
         rule = self.found.rule
         masks = [] if self.call.mask is None else [self.call.mask]
         position = 1
@@ -357,7 +358,8 @@ def _kept(mask: Any, writes: Writes) -> Node | None:
 
 
 def _as_mask(seen: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """What is seen [s, t] as a mask of a type and shape whose sizes may be 1."""
+    """The keys that are seen, [s, t], as a mask of the dtype and shape of `like`. Where that has a
+    size of 1, the first entry is taken."""
     for d in (1, 2):
         if like.dim() < d or like.shape[-d] == 1:
             seen = seen.narrow(-d, 0, min(1, seen.shape[-d]))

@@ -153,8 +153,8 @@ def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
 
 
 def _normed(wide: Node) -> list[tuple[Node, Any]]:
-    """What may be normed, of what is squared: it, what is cast to it, or what a mean is taken
-    from."""
+    """Tensors that the norm may be of, and which norm, for the tensor that is squared: that tensor,
+    the one that was cast to it, or for a layer norm the one that a mean was taken from."""
     found = [(x, _RMS_NORM) for x in dict.fromkeys((_source(wide), wide))]
     whole: Any = wide.args[0] if wide.target is _aten.sub.Tensor else None
     if isinstance(whole, Node):
