@@ -74,8 +74,8 @@ def direct_register_custom_op(
         if fake_impl is not None:
             where._register_fake(name, fake_impl)
 
-    # torch takes nothing back of a library that stays alive, so one that goes away shows first
-    # whether torch accepts everything.
+    # torch cannot undo a definition in a library that stays alive. So a trial library, which is
+    # destroyed, shows first whether torch accepts everything.
     trial = Library(library.ns, "FRAGMENT")
     try:
         register(trial, f"{name}_on_trial")
@@ -180,6 +180,7 @@ def _check_fake(
     """Whether every call of op_func is also one of fake_impl, with the same values."""
     wanted, fake = inspect.signature(op_func), inspect.signature(fake_impl)
     kinds = {p.kind for p in fake.parameters.values()}
+    # A function of *args and **kwargs takes every call.
     if inspect.Parameter.VAR_POSITIONAL in kinds and inspect.Parameter.VAR_KEYWORD in kinds:
         return
     for name in wanted.parameters:

@@ -34,8 +34,9 @@ def _static_places() -> list[int]:
 
 
 def _guard_lengths(module: GraphModule) -> None:
-    """Sizes that attention needs equal: torch asks for that only when it runs, so that those of
-    different arguments would vary apart. It compiles anew where an answer here differs."""
+    """Asks whether sizes that attention needs equal are so. torch asks only when attention runs, so
+    that those of different arguments would vary apart. Each answer here becomes a guard: where it
+    differs, Dynamo compiles anew."""
     for node in module.graph.nodes:
         if node.target is not torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
             continue
@@ -51,6 +52,7 @@ def _guard_lengths(module: GraphModule) -> None:
 def _compiler(kind: str, freeze: bool) -> Callable[..., Any]:
     def compile_graph(module: GraphModule, examples: Any) -> Callable[[Any], Any]:
         _guard_lengths(module)
+        # The places are those of the forward graph: a backward graph has other arguments.
         bound = [] if kind == "backward" else _static_places()
         name = f"{kind}_{next(_numbers)}"
         program = Program(module, bound, freeze and kind == "inference", name)
@@ -59,7 +61,7 @@ def _compiler(kind: str, freeze: bool) -> Callable[..., Any]:
         def call(args: Any) -> Any:
             made = program(args)
             if isinstance(args, list):
-                args.clear()  # what it held may be freed
+                args.clear()  # a boxed call owns the list: tensors that nobody else has are freed
             return made
 
         call._boxed_call = True  # type: ignore[attr-defined]
@@ -104,6 +106,7 @@ def backend(
         bw_compiler=_compiler("backward", freeze),
         inference_compiler=_compiler("inference", freeze),
         partition_fn=_partition,
+        # The last writes of arguments stay in the graph, where in_place.py lowers them.
         keep_inference_input_mutations=True,
     )
     try:

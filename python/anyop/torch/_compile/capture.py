@@ -43,6 +43,7 @@ class _Shapes(ShapeEnv):
     """Keeps the user's line of each decision about sizes."""
 
     def __init__(self) -> None:
+        # Else torch takes equal sizes of the example for one size, and 0 and 1 for fixed ones.
         super().__init__(duck_shape=False, specialize_zero_one=False)
         self.places: dict[int, str] = {}  # by id of the guard
 
@@ -124,7 +125,7 @@ class _Lines(TorchDispatchMode):
         self.held.update((id(t), t) for t in tensors if id(t) not in self.made)
 
     def refuse_reshaping(self, func: Any, args: Any) -> None:
-        """Of a real tensor, in place: it would be another one while it is traced, too."""
+        """Refuses to change the form of a real tensor in place: tracing itself would change it."""
         if torch.Tag.inplace_view not in func.tags:
             return
         tensors = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor)]
@@ -132,7 +133,7 @@ class _Lines(TorchDispatchMode):
             raise _Reshapes(func)
 
     def refuse_resizing(self, func: Any, kwargs: Any, made: Any) -> None:
-        """As refuse_reshaping, of what is given as `out=` and has another shape in what is made."""
+        """As refuse_reshaping, for a tensor given as `out=` that the call has resized."""
         names = [a.name for a in func._schema.arguments if a.is_out]
         outs = [kwargs[name] for name in names if name in kwargs]
         for out, result in zip(outs, pytree.tree_leaves(made), strict=False):
@@ -283,7 +284,8 @@ class Capture:
         return self.program(*args, **kwargs)
 
     def tree(self, made: Sequence[Any]) -> Any:
-        """What the program returns, of its leaves: torch.Size is one for torch's own trees."""
+        """What the program returns, made of its leaves. torch.Size is a leaf to torch's trees, so
+        that its numbers were returned one by one."""
         rest = iter(made)
         leaves = [next(rest) if n < 0 else torch.Size([next(rest) for _ in range(n)])
                   for n in self.sizes_at]  # fmt: skip
@@ -292,7 +294,8 @@ class Capture:
     def trace(self, fakes: list[Any]) -> GraphModule:
         before = len(self.shapes.guards)
         try:
-            # What is compiled, and what torch compiles to run it, is traced as it is.
+            # make_fx refuses compiled functions, also those that torch itself compiles: as plain
+            # functions they are traced like others.
             is_traced = torch._dynamo.config.patch(error_on_nested_fx_trace=False)
             with self.mode, is_traced, torch.compiler.set_stance("force_eager"):
                 trace = make_fx(self.flat, _allow_non_fake_inputs=True)
@@ -328,7 +331,7 @@ class Capture:
         return found
 
     def refusal(self, error: Exception) -> Exception:
-        """What the program did that a graph cannot hold, with its line."""
+        """The error that says what the program did that a graph cannot hold, and on which line."""
         from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
         data = (DataDependentOutputException, DynamicOutputShapeException,
@@ -393,6 +396,7 @@ class Capture:
         from torch.utils._sympy.printers import PythonPrinter
 
         text = PythonPrinter().doprint(expr)
+        # The longest symbols first: s1 is a part of s10.
         for symbol, name in sorted(self.symbols.items(), key=lambda row: -len(str(row[0]))):
             text = text.replace(str(symbol), name)
         return str(text)
@@ -416,6 +420,7 @@ def _holds_from_two(expr: Any) -> bool:
     sizes of 1, which they repeat, and for tensors without elements."""
     symbols = sorted(expr.free_symbols, key=str)
     tried = itertools.product((2, 3, 5, 16, 97), repeat=len(symbols))
+    # 625 are all choices for up to four symbols.
     rows = (dict(zip(symbols, row, strict=True)) for row in itertools.islice(tried, 625))
     return all(bool(expr.subs(row)) for row in rows)
 

@@ -90,14 +90,15 @@ class Details:
         self.conditions = [] if self.why_untraced else self.source.conditions()
         if self.made is not None:
             self.rows = self.made.lowered.bound
-        else:  # another form of one needs another trace, though torch reads it as it is
+        else:  # the trace is run by torch: it must be made anew if a tensor gets another form
             self.rows = [(-1, t, False) for t in self.source.held() if fast.status()["active"]]
         read = self.source.read if fast.status()["active"] else []
         self.rows = [*self.rows, *((-1, tensor, True) for tensor in read)]
         self.forms = self.forms_now()
 
     def forms_now(self) -> list[Any]:
-        """What another trace is needed for: forms, and contents that the program asked for."""
+        """The forms of tensors, and the contents that the program asked for while it was traced. If
+        one changes, the program must be traced anew."""
         return [*map(_form, (t for _, t, _ in self.rows)), *map(_contents, self.source.read)]
 
     def traced(self) -> Traced:
@@ -140,7 +141,7 @@ class Details:
 
     def refresh(self) -> tuple[Any, Any, bool]:
         """The parts, as the bound tensors are now."""
-        self.previous = self.made  # another thread may be in a call
+        self.previous = self.made  # another thread may be in a call of it
         with torch.no_grad():
             if self.forms != self.forms_now():
                 self.trace_again()
@@ -217,6 +218,7 @@ class Details:
             return False
         written = [tensors[at] if isinstance(at, int) else at for at in targets]
         others = [*tensors, *(row[1] for row in self.rows)]
+        # A tensor counts once, though it may be an argument, bound and written.
         once = {id(t): t.untyped_storage().data_ptr() for t in (*others, *written)}
         places = Counter(once.values())
         return any(places[once[id(w)]] > 1 for w in written)
@@ -227,7 +229,7 @@ class Details:
         return report_of([self])
 
     def reduced(self) -> tuple[Any, ...]:
-        """As pickle takes the captured graph."""
+        """The function and arguments by which pickle makes the captured graph again."""
         source = self.source
         made: tuple[Any, ...] = reduced(capture, source.made_of, source.modes, self.freeze)
         return made
@@ -260,7 +262,7 @@ class Spread:
     __repr__ = __str__
 
     def __getattr__(self, name: str) -> Any:
-        """What is asked of a graph."""
+        """An attribute of the graph: callers need not know that more than a graph is called."""
         details = self.__dict__["details"]
         if details.lowered is None:
             raise AttributeError(
@@ -314,7 +316,7 @@ def _asks_for_gradient(tensors: Sequence[Any]) -> bool:
 
 
 def _contents(tensor: torch.Tensor) -> tuple[int, int]:
-    """What changes when a tensor is written, as far as torch counts that."""
+    """A value that changes when a tensor is written, as far as torch counts that."""
     return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 

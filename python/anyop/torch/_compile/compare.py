@@ -67,6 +67,7 @@ def compare(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rounds:
         for way in ways:
             way.warm_up()
         for i in range(rounds):
+            # The first way changes from round to round: none always follows the same other one.
             for way in ways[i % len(ways) :] + ways[: i % len(ways)]:
                 if not way.why_not:
                     way.times.append(way.run())

@@ -23,7 +23,7 @@ from anyop.torch._nodes.lines import shown_place, user_frames
 
 _NAMES = ("lt", "le", "gt", "ge", "eq", "ne")
 _OPERATORS = {getattr(torch.ops.aten, name).Tensor for name in _NAMES}
-_patching = threading.RLock()
+_patching = threading.RLock()  # FakeTensor is patched for all threads
 
 
 def remember_class(fake: Any, argument: torch.Tensor) -> None:
@@ -78,12 +78,12 @@ class Comparisons:
         self.held[id(tensor)] = tensor
 
     def is_asked_first(self, right: Any, left: Any) -> bool:
-        """Whether Python does so when the program runs."""
+        """Whether Python asks the right operand first when the program runs."""
         mine, other = self.class_of(right), self.class_of(left)
         return mine is not other and issubclass(mine, other)
 
     def class_of(self, tensor: Any) -> type:
-        """As the program knows it."""
+        """The class that the tensor has when the program runs."""
         if isinstance(tensor, FakeTensor):
             known: type = getattr(tensor, "anyop_class", torch.Tensor)
             return known

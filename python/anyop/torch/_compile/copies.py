@@ -41,14 +41,15 @@ class _Example:
 
 
 def reduced(capture: Any, made_of: tuple[Any, ...], modes: list[bool], freeze: bool) -> Any:
-    """As pickle takes a captured graph. capture: what makes it again."""
+    """The function and arguments by which pickle makes a captured graph again. capture: the
+    function that makes one of a program."""
     name, program, args, kwargs, dynamic = made_of
     examples = pytree.tree_map(_Example.of, (args, kwargs))
     return restored, (capture, name, program, examples, dynamic, modes, freeze)
 
 
 def restored(*state: Any) -> Any:
-    """Unpickles it."""
+    """Makes a captured graph of what `reduced` gave; pickle calls it by its name."""
     later = Later(state)
     return _anyop.Captured(later, later, [], False)
 
@@ -75,7 +76,7 @@ class Later:
         return (self._captured or self._made())(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__"):  # copy and pickle ask for such names: nothing is made for them
             raise AttributeError(name)
         return getattr(self._made(), name)
 

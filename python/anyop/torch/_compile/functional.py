@@ -30,7 +30,7 @@ def is_functional(module: GraphModule) -> bool:
 
 
 def _lies_on_itself(tensor: torch.Tensor) -> bool:
-    """Whether two elements may be one. Those that torch's slices of memory have are not."""
+    """Whether two elements may be one. Slices of a dense tensor never have such elements."""
     dims = zip(tensor.shape, tensor.stride(), strict=True)
     rows = [(expression(stride), expression(n)) for n, stride in dims if not is_same(n, 1)]
     if any(is_same(stride, 0) for stride, _ in rows):
@@ -44,8 +44,8 @@ def _lies_on_itself(tensor: torch.Tensor) -> bool:
 
 
 def _refuse_writes_to_overlaps(module: GraphModule) -> None:
-    """torch writes through some views of which several elements are one, by operators that it warns
-    of, and its functional program of that computes something else."""
+    """torch writes through some views of which several elements are one, as masked_fill_ of an
+    expanded tensor does. Its functional program of that computes something else."""
     for node in module.graph.nodes:
         for written in written_by(node):
             value = written.meta.get("val")
@@ -91,6 +91,7 @@ def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> Grap
         return unused
 
     try:
+        # Effect tokens are made within the graph then, and are no arguments of it.
         with (
             torch.no_grad(),
             tracing(TracingContext(mode)),
@@ -111,6 +112,7 @@ def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> Grap
         *dict(module.named_buffers(remove_duplicate=False)),
     ]
     placeholders = [n for n in made.graph.nodes if n.op == "placeholder"]
+    # torch passes tensors that share memory, where one of them is written, as one argument.
     if len(placeholders) != len(names) + len(fakes):
         raise Unconverted("tensors that share memory are written")
     for number, (name, node) in enumerate(zip(names, placeholders, strict=False)):

@@ -102,14 +102,15 @@ class _Lowering:
         return [target for target, _ in left]
 
     def ends_in_an_input(self, node: Node) -> bool:
-        """Only such chains are worth it: what is made here may be made once more."""
+        """Whether an update is of an input that is overwritten at the end, and may be so in place:
+        only such chains are worth it."""
         if not self.is_frugal or (node.target not in _UPDATES and node.target not in _REPLACES):
             return False
         root = self.roots[nodes_in(node.args[0])[0]]
         return root in self.final and self.is_writable(root)
 
     def is_of_its_own(self, node: Node) -> bool:
-        """Whether an update is all that is done with what was made for it."""
+        """Whether the tensor that is updated was made for this update alone."""
         if not self.is_frugal or node.target not in _UPDATES:
             return False
         base = nodes_in(node.args[0])[0]
@@ -200,6 +201,8 @@ class _Lowering:
             kwargs[name] = made if many else made[0]
         call = self.call(op, (), node, **kwargs)
         n = len(op._schema.returns)
+        # auto_functionalized_v2 returns the operator's results, one None if there are none, and
+        # then the bases.
         for user in list(node.users):
             which: Any = user.args[1]
             base = bases[which - (n or 1)] if which >= (n or 1) else None
@@ -213,7 +216,7 @@ class _Lowering:
         return None
 
     def functionalized_out(self, node: Node, op: Any, names: Any, kwargs: dict[str, Any]) -> None:
-        """What only writes results: they are new tensors."""
+        """An `out` variant whose results are new tensors: nothing was there before the write."""
         value = node.meta["val"]
         for i, name in enumerate(names):
             size, stride = kwargs.pop(f"_{name}_size"), kwargs.pop(f"_{name}_stride")
@@ -264,7 +267,8 @@ class _Lowering:
 
 
 def _whole(node: Node) -> Node:
-    """What a chain of writes in place, and of views of all elements in order, began with."""
+    """The node that a chain of writes in place, and of views of all elements in order, begins
+    with."""
     while node.op == "call_function" and (node.target in _ALIKE or is_in_place(node)):
         source = viewed_by(node)
         if source is None:

@@ -22,7 +22,7 @@ def modes_of(program: Any) -> list[bool]:
 
 @contextlib.contextmanager
 def in_modes(program: Any, modes: list[bool]) -> Iterator[None]:
-    """The program is what it was when it was captured."""
+    """Within, the modules of a program are in training as they were when it was captured."""
     modules, now = _modules(program), modes_of(program)
     try:
         for module, mode in zip(modules, modes, strict=False):

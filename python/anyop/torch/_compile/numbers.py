@@ -22,11 +22,13 @@ _CASTS = (torch.ops.prims.convert_element_type.default, torch.ops.aten._to_copy.
 
 
 class Numbers:
-    """Of one program. values: by place of the argument."""
+    """The numbers of one program. values: by place of the argument."""
 
     def __init__(self) -> None:
         self.values: dict[int, float] = {}
-        self.varied: set[int] = set()  # places of those that did not stay what they were
+        # Places of numbers that changed once: they stay arguments, so that the graph is not made
+        # anew at each change.
+        self.varied: set[int] = set()
 
     def fix(self, module: GraphModule, args: Any) -> None:
         """Replaces the numbers of a program by what they are in a call."""

@@ -28,7 +28,7 @@ from anyop.torch.patterns import aten_patterns
 class Traced:
     """A program of ATen operators whose nodes have fakes; it is not changed.
 
-    functional: makes the program without writes, of a copy whose results are planned.
+    functional: makes the program without writes, of a copy whose results are planned already.
     is_writable: whether an argument, or a tensor of the program, may be written where it lies.
     named: gives the nodes of such names.
     bound: tensors that are the same in each call, by the place of their argument.
@@ -64,7 +64,7 @@ class Made:
         return self.lowered.returned.is_plain
 
     def finish(self, outs: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        """What the program returns, of what the graph did; after the writes that are left."""
+        """Makes the writes that are left, then the program's results of the graph's."""
         values = outs[len(outs) - len(self.targets) :]
         for target, value in zip(self.targets, values, strict=True):
             (args[target] if isinstance(target, int) else target.detach()).copy_(value)
@@ -105,9 +105,10 @@ def _made(program: Traced, is_frugal: bool) -> Made:
     without_tokens(module)
     if program.args is not None:
         believe(module, program.args)
+    # Which results share memory is read here: a program without writes no longer tells it.
     recipes = _plan_results(module)
     module = program.functional(module)
-    without_tokens(module)
+    without_tokens(module)  # the tokens that torch's functionalization has added
     left = lower_mutation(module, program.is_writable, is_frugal)
     if is_frugal:
         aten_patterns.fuse(module)
@@ -126,14 +127,14 @@ def _made(program: Traced, is_frugal: bool) -> Made:
 
 
 def _copy_of(module: GraphModule) -> GraphModule:
-    """With a graph of its own, and the same tensors, detached."""
+    """A module with a graph of its own, which passes may change, and the same tensors."""
     graph = torch.fx.Graph()
     values: dict[Node, Node] = {}
     returned = graph.graph_copy(module.graph, values)
     for old, new in values.items():
         new.meta = dict(old.meta)
     graph.output(returned)
-    first: dict[int, Node] = {}  # one node per tensor
+    first: dict[int, Node] = {}  # one node per tensor: passes know memory by its node
     for node in list(graph.nodes):
         if node.op == "get_attr":
             same = first.setdefault(id(attribute(module, str(node.target))), node)

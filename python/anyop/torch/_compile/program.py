@@ -54,6 +54,7 @@ class Program:
     def make(self, args: Any) -> Callable[[Any], Any]:
         """The graph of these arguments' types."""
         with self._lock, torch.no_grad(), _disable_current_modes():
+            # Another thread may have made it while this one waited.
             is_bound = self.bound is None or self.bound.hold(args)
             if self._call is not None and is_bound and _are(self._call, args):
                 return self._call
@@ -117,7 +118,8 @@ def _is_torchs(arg: Any) -> bool:
 
 
 def _caller(made: Made, module: GraphModule) -> Callable[[Any], Any]:
-    """What runs per call: arguments for the graph, the graph, results of what it returned."""
+    """The function that runs per call: it gathers the graph's arguments, runs the graph and makes
+    the program's results of its results."""
     lowered = made.lowered
     graph, inputs, is_plain = lowered.graph, lowered.inputs, made.is_plain
     reason, probe = _anyop.torch_reason, torch.zeros(1)

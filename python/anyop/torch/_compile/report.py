@@ -63,6 +63,7 @@ def _rows(program: Made) -> list[dict[str, Any]]:
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     shares = Counter(id(r.part) for r in lowered.rows if r.part is not None)
     for r in lowered.rows:
+        # Reasons that differ in a tensor's type alone ("x: f32[2, 3] ") share a row.
         key = (r.operator, r.kind, re.sub(r"\w+: \w+\[.*?\] ", "", r.why))
         if key not in found:
             found[key] = _row(program.name, r.operator, r.kind, r.why, r.place)

@@ -17,7 +17,7 @@ _KEYS = _C.DispatchKeySet(_C.DispatchKey.AutocastCPU)
 
 
 class Autocast:
-    """What the functional overload does while autocast is on."""
+    """The kernel of the functional overload while autocast is on."""
 
     def __init__(self, op: Operator) -> None:
         self.op = op
@@ -33,5 +33,5 @@ class Autocast:
                 t = call.values[i]
                 if t is not None and t.dtype in _FLOATS:
                     call.values[i] = t.to(to)
-        with _C._ExcludeDispatchKeyGuard(_KEYS):
+        with _C._ExcludeDispatchKeyGuard(_KEYS):  # else torch calls this kernel again
             return op.torch_op("")(*call.arguments)

@@ -22,7 +22,7 @@ from anyop.torch._dispatch.operators import (
 
 
 class _TorchHost(symbolic.Host):
-    """torch's symbolic integers."""
+    """torch's symbolic integers. Nothing here asks for a value: that would fix it by a guard."""
 
     binary = {**symbolic.Host.binary, "min": torch.sym_min, "max": torch.sym_max}
 
@@ -69,6 +69,7 @@ class Fake:
                     f"{self.op.display_name}: {name} is on {t.device}, but must be on {device} "
                     f"because {first} is. Try {name}.to('{device}')."
                 )
+        # A program on the device meta has its planned tensors there too: nobody reads them.
         planned = ("cpu", device.type) if device.type == "meta" else ("cpu",)
         for i, name, t in op.inputs(call):
             if i in op.planned and t.device.type not in planned:
@@ -88,13 +89,13 @@ class Fake:
             return self.infer_symbolic(call)
         try:
             return self.infer(call, declined)
-        except _anyop.Unsupported:  # on the CPU: the kernels may be the device's alone
+        except _anyop.Unsupported:  # no kernel of the CPU; all of them may be the device's
             if device.type == "cpu":
                 raise
             return self.infer_symbolic(call)
 
     def infer(self, call: Call, declined: list[bool]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """By the core itself, so that mistakes have its texts."""
+        """Results by the core's own checks, so that mistakes are told in its words."""
         return _anyop.plan_memory(self.op.name, *without_data(self.op, call, declined))
 
     def infer_symbolic(self, call: Call) -> list[tuple[str, tuple[Any, ...]]]:

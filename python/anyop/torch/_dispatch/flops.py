@@ -16,7 +16,7 @@ _pending: list[Operator] = []
 
 
 def count(op: Operator) -> None:
-    """Takes effect when torch's counter is imported."""
+    """Takes effect when torch's counter is imported: at once if it is already."""
     _pending.append(op)
     if len(_pending) == 1:
         when_imported("torch.utils.flop_counter", _count_pending)
@@ -28,6 +28,7 @@ def _count_pending() -> None:
         op = _pending.pop()
         if not op.has_flops:
             continue
+        # The counter knows packets: `op` and `op.out` are one, `op_` is another.
         for overload in ("", "_") if op.has_in_place else ("",):
             registry[op.torch_op(overload)._overloadpacket] = _Formula(op, overload)
 
@@ -35,7 +36,7 @@ def _count_pending() -> None:
 class _Formula:
     """The flops of one call, which torch has just made."""
 
-    _get_raw = True  # of tensors, not of their shapes
+    _get_raw = True  # the counter passes the tensors themselves, in place of their shapes
 
     def __init__(self, op: Operator, overload: str) -> None:
         self.op, self.overload = op, overload
@@ -54,7 +55,7 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def _hint(value: Any) -> Any:
-    """The number that a symbolic one was traced with."""
+    """The number that a symbolic number was traced with; other values as they are."""
     return value.node.hint if isinstance(value, _SYMBOLS) else value
 
 

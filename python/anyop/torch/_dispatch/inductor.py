@@ -51,6 +51,7 @@ def is_ours(kernel: Any) -> bool:
 
 def _key_by_contract() -> None:
     """Adds the operators' contracts to the keys of FxGraphCache and AOTAutogradCache."""
+    # A key is the hash of all attributes of this object. AOTAutograd derives its class from it.
     details = sys.modules["torch._inductor.codecache"].FxGraphHashDetails
     plain = details.__init__
 
@@ -95,9 +96,10 @@ def _may_use_out(kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bo
         return False
     if any(_is_symbolic(leaf) for leaf in pytree.tree_leaves((args, kwargs))):
         return False
-    if len(kernel._schema.returns) != 1:
+    if len(kernel._schema.returns) != 1:  # Inductor never takes `op.out` of such an operator
         return True
-    # Here tensors are passed first, then all else, one by one.
+    # Inductor passes `op.out` all tensors first, then everything else one by one. So the call must
+    # have its arguments in this order, by position and without lists.
     is_tensor = [hasattr(a, "get_size") for a in args]
     has_list = any(isinstance(a, (list, tuple)) for a in args)
     return not kwargs and not has_list and is_tensor == sorted(is_tensor, reverse=True)
@@ -112,7 +114,7 @@ def _is_symbolic(value: Any) -> bool:
 
 @contextlib.contextmanager
 def _without_out() -> Iterator[None]:
-    """Compilation holds a lock, so nobody else lowers meanwhile."""
+    """Inductor finds no `op.out` within. Compilation holds a lock, so no other thread lowers."""
     module = sys.modules["torch._library._out_variant"]
     find = module.to_out_variant
     module.to_out_variant = lambda kernel: None  # type: ignore[attr-defined]

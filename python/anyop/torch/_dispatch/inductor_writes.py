@@ -47,7 +47,7 @@ def _keep_clones() -> None:
     plain, removable = module.remove_noop_ops, module.noop_registry
 
     def remove(graph: Graph) -> None:
-        """Nodes without a value are left alone."""
+        """torch's pass leaves nodes without a `val` alone, so the copies lose theirs meanwhile."""
         kept = {node: node.meta.pop("val") for node in set(_needed(graph, removable))}
         try:
             plain(graph)
@@ -59,7 +59,7 @@ def _keep_clones() -> None:
 
 
 def _needed(graph: Graph, removable: Any) -> Iterator[Node]:
-    """What copies memory for an operator of ours that writes this memory."""
+    """Copies that an operator of ours reads while it writes the memory that was copied."""
     for node in graph.nodes:
         if node.op != "call_function" or "auto_functionalized" not in str(node.target):
             continue
@@ -77,7 +77,7 @@ def _needed(graph: Graph, removable: Any) -> Iterator[Node]:
 
 
 def _way(node: Node, removable: Any) -> Iterator[Node]:
-    """From a tensor back to what has its elements: through views and what copies them all."""
+    """From a tensor back to the memory of its elements: through views and copies of all of them."""
     at: Any = node
     while isinstance(at, Node):
         yield at

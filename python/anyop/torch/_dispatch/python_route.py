@@ -22,7 +22,7 @@ from anyop.torch._dispatch.operators import NAMES, TORCH_DTYPES, Call, Operator,
 from anyop.torch._route import route
 
 _WRONG_LAYOUTS = ("SparseCPU", "SparseCsrCPU", "MkldnnCPU", "QuantizedCPU", "NestedTensorCPU")
-# Of torch's devices that a library of anyop's may be for, as in bindings/torch/device.cc.
+# torch's names of devices that have libraries of anyop, as in bindings/torch/device.cc.
 _DEVICES = ("CUDA", "PrivateUse1", "XPU")
 WORDING = gradient.Wording(
     asks="requires grad",
@@ -42,7 +42,7 @@ def register(op: Operator, implement: Implement) -> None:
         implement(name, "CPU", kernel)
         for key in _WRONG_LAYOUTS:
             implement(name, key, _WrongLayout(op, overload))
-        if not op.needs_tensor:
+        if not op.needs_tensor:  # without any tensor, a call has no key of a device
             implement(name, "CompositeExplicitAutograd", kernel)
         if overload or op.written:
             implement(name, "ADInplaceOrView", _BumpVersions(op, overload), True)
@@ -160,7 +160,7 @@ class _BumpVersions:
         with _C._AutoDispatchBelowADInplaceOrView():
             result = overload.redispatch(keys & _C._after_ADInplaceOrView_keyset, *args, **kwargs)
         for _, t in written:
-            if not t.is_inference():
+            if not t.is_inference():  # inference tensors have no version
                 torch.autograd.graph.increment_version(t)
         return result
 
@@ -177,7 +177,7 @@ def _refuse_tangents(op: Operator, tensors: list[tuple[str, torch.Tensor]]) -> N
 
 
 class _RefuseGradients:
-    """What writes into tensors cannot be differentiated."""
+    """Refuses gradients of overloads that write into tensors."""
 
     def __init__(self, op: Operator, overload: str) -> None:
         self.op, self.overload = op, overload
@@ -186,7 +186,7 @@ class _RefuseGradients:
         op = self.op
         call = op.bind(self.overload, args, kwargs)
         tensors = [(name, t) for _, name, t in op.inputs(call)]
-        if self.overload == "out":
+        if self.overload == "out":  # what the other overloads write is among their inputs
             tensors += op.written_tensors(self.overload, call)
         _refuse_tangents(op, tensors)
         for name, t in tensors if torch.is_grad_enabled() else []:
@@ -228,7 +228,10 @@ class _Function(torch.autograd.Function):
 
     @classmethod
     def record(cls, *args: Any) -> Any:
-        """apply, where a transform of torch.func has chosen the level already."""
+        """`apply` on the level of torch.func's transforms that the dispatcher has chosen already.
+
+        The public `apply` would choose once more.
+        """
         with enable_single_level_autograd_function():
             return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
 
@@ -240,7 +243,7 @@ class _Function(torch.autograd.Function):
             results = op.torch_op("").redispatch(keys & _C._after_autograd_keyset, *call.arguments)
         made = results if isinstance(results, tuple) else (results,)
         ctx.params, ctx.gradient = params, op.gradient
-        ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(False)  # backward makes the zeros that `.gradient` asks for
         ctx.shapes = [None if r is None else (r.shape, r.dtype, r.device) for r in made]
         if op.gradient is None:
             ctx.refusal = gradient.no_gradient(op, WORDING)
@@ -273,6 +276,7 @@ class _Function(torch.autograd.Function):
 
         arguments = ctx.gradient.arguments(kept, grads, zeros)
         if ctx.gradient.takes_mask:
+            # The first four arguments of forward are no tensors.
             asked = zip(ctx.params, ctx.needs_input_grad[4:], strict=True)
             arguments.append(ctx.gradient.wanted([i for i, is_needed in asked if is_needed]))
         results = ctx.overload(*arguments)

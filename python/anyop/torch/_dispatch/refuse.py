@@ -13,7 +13,7 @@ from anyop.torch._dispatch.operators import Operator
 
 
 def register(op: Operator, fragment: Any) -> None:
-    """Of every overload."""
+    """Registers the refusals of every overload."""
     for overload, schema in op.schemas.items():
         if not schema:
             continue
@@ -25,8 +25,8 @@ def register(op: Operator, fragment: Any) -> None:
 
 
 class _Nested:
-    """A jagged tensor is a class of Python's, which knows torch's own operators only. The others
-    are refused by the kernels."""
+    """Refuses jagged nested tensors: they are a class of Python, which answers before any kernel
+    and knows torch's own operators only. Kernels refuse the other nested tensors."""
 
     def __init__(self, op: Operator, overload: str) -> None:
         self.op, self.overload = op, overload
@@ -44,8 +44,8 @@ class _Nested:
 
 
 class _Batched:
-    """torch.func.vmap of a call that writes into what it is given, of which torch's own fallback
-    for calls without a rule takes none."""
+    """Refuses torch.func.vmap of a call that writes into its arguments. torch's own fallback for
+    calls without a rule takes none of them, and its text does not name the argument."""
 
     def __init__(self, op: Operator, overload: str) -> None:
         self.op, self.overload = op, overload

@@ -18,8 +18,8 @@ from anyop.torch._dispatch import flops, refuse, shards
 from anyop.torch._dispatch.operators import Operator
 from anyop.torch._route import fast, route
 
-_n_seen = 0  # of all operators
-_n_devices = 0  # libraries of devices
+_n_seen = 0  # how many of the registry's operators have been registered, or left out
+_n_devices = 0  # how many libraries of devices were loaded then
 _cpu_only: list[Operator] = []  # on the Python route, until a device's library is loaded
 _npu: list[str] = []  # the library of the virtual NPU, once it is loaded
 _fragments: dict[str, Any] = {}
@@ -27,26 +27,27 @@ _lock = threading.RLock()
 _PT2 = torch.Tag.pt2_compliant_tag
 # Without a stride order of its own, Inductor 2.13 passes defaulted arguments twice to an `op.out`.
 _FUNCTIONAL = (_PT2, torch.Tag.needs_fixed_stride_order)
-# torch has had tags for these two since 2.12.
+# torch has had tags for these two variants since 2.12.
 _WRITES = {"out": getattr(torch.Tag, "out", _PT2), "_": getattr(torch.Tag, "inplace", _PT2)}
 _TAGS = {"": _FUNCTIONAL, **{overload: (_PT2, tag) for overload, tag in _WRITES.items()}}
 
 
 def register_new() -> None:
-    """Registers what has been loaded since the last call. Does nothing if that is nothing."""
+    """Registers the operators that have been loaded since the last call."""
     global _n_seen, _n_devices
     load_cards()
     load_npu()
-    functions = _anyop.functions()  # in the order in which they came
+    functions = _anyop.functions()  # in the order in which they were loaded
     n_devices = len(_anyop.device_libraries())
     if len(functions) == _n_seen and n_devices == _n_devices:
         return
     with _lock:
+        # Another thread may have registered some while this one waited, so the count is read here.
         names = list(functions)[_n_seen:]
         new = [Operator(name) for name in names if not name.startswith("torch_host.")]
         try:
             _register(new, _n_seen + len(names))
-        finally:
+        finally:  # after an error too: torch refuses to define a schema twice
             _n_seen += len(names)
             _n_devices = n_devices
 
@@ -72,6 +73,8 @@ def _register(new: list[Operator], n_all: int) -> None:
     adapter = route.adapter()
     for op in new:
         _define(op)
+    # The adapter is built without Python's headers. By this operator it raises what an operator of
+    # Python raised (KeyboardInterrupt, for instance) as it is: an exception of torch's is a text.
     if adapter and not hasattr(torch.ops.anyop, "_raise_again"):
         _fragment("anyop").define("_raise_again() -> ()", "", ())
         _fragment("anyop").impl("_raise_again", "CPU", _anyop.raise_again, False)
@@ -116,11 +119,13 @@ def _define(op: Operator) -> None:
     for overload, schema in op.schemas.items():
         if not schema:
             continue
+        # torch's tags for variants are for operators of one result.
         tags = _TAGS[overload] if op.has_lone_result or not overload else (_PT2,)
         fragment.define(schema, "", tags)
         name = op.torch_name(overload)
         fake = _LazyFake(op, overload)
         fragment.impl(name, "Meta", fake)
+        # FakeTensor looks here before it takes the kernel for tensors of the device meta.
         kernels = simple_registry.singleton.find(name).fake_impl.kernels
         kernels.append(torch._library.utils.Kernel(fake, "anyop"))
     refuse.register(op, fragment)
@@ -129,7 +134,7 @@ def _define(op: Operator) -> None:
 
 
 class _LazyFake:
-    """Imports what it needs when it is first called."""
+    """The fake of an overload, whose module is imported when it is first called."""
 
     def __init__(self, op: Operator, overload: str) -> None:
         self.op, self.overload = op, overload
@@ -144,7 +149,7 @@ class _LazyFake:
 
 
 class _LazyBatched:
-    """The same for the batching rule."""
+    """The batching rule, whose module is imported when it is first called."""
 
     def __init__(self, op: Operator) -> None:
         self.op = op

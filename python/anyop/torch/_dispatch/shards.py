@@ -18,7 +18,7 @@ _pending: list[Operator] = []
 
 
 def divide(op: Operator) -> None:
-    """Takes effect when torch's module of DTensor is imported."""
+    """Takes effect when torch's module of DTensor is imported: at once if it is already."""
     _pending.append(op)
     if len(_pending) == 1:
         when_imported("torch.distributed.tensor", _divide_pending)
@@ -36,7 +36,8 @@ def _divide_pending() -> None:
             continue
         overload = op.torch_op("")
         register_sharding(overload)(_Rule(op))
-        # Words and masks decide, too, not only the integers that torch looks for.
+        # DTensor keeps a rule's answer for calls that look alike to it. By itself it compares
+        # integers only, but words and masks decide too: all arguments from the first on count.
         known[overload] = RuntimeSchemaInfo(0, needs_pytree=True)
 
 

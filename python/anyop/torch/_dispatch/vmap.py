@@ -32,7 +32,7 @@ class Batched:
         return run(interpreter, self.rule, overload, *args, **kwargs)
 
     def rule(self, info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
-        """As torch.library.register_vmap wants it."""
+        """(results, their batch dimensions), as torch.library.register_vmap expects of a rule."""
         op = self.op
         n = len(args)
         dims = [*in_dims, *[None] * (len(op.params) - n)]

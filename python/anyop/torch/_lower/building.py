@@ -62,10 +62,11 @@ class Building:
         return self._shared[key]
 
     def _starts(self, batch: int, length: Any) -> Value:
-        if isinstance(length, int):
+        if isinstance(length, int):  # no range has steps of 0
             numbers = range(0, batch * length + 1, length) if length else [0] * (batch + 1)
             return self.row(numbers, torch.int32)
 
+        # Sizes that vary have no constant row: the host computes it, once for all who ask.
         def run(n: int) -> torch.Tensor:
             return torch.arange(batch + 1, dtype=torch.int32) * n
 

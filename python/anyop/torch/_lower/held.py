@@ -87,7 +87,7 @@ class Held:
         return rows + [(-1, t, source.may_freeze(n, t)) for n, (t, _) in self._attributes.items()]
 
     def made(self) -> list[torch.Tensor]:
-        """What must live as long as the graph, and nobody else holds."""
+        """The tensors that must live as long as the graph and that nobody else holds."""
         return self._made
 
     def _state(self, node: Node, tensor: torch.Tensor, shown: torch.Tensor) -> Value:

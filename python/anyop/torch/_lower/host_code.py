@@ -59,6 +59,7 @@ class _Code:
             for part in str(node.target).split("."):
                 value = getattr(value, part)
             return [f"{self.name(node)} = {self.constant(value)}"]
+        # A name that keeps a tensor keeps its memory, so it is let go after the last use.
         dead = [self.name(n) for n in node.all_input_nodes if self.last[n] is node]
         freed = [f"{' = '.join(dead)} = None"] if dead else []
         return [f"{self.name(node)} = {self.called(node)}", *freed]

@@ -16,7 +16,7 @@ from anyop.torch._lower.rows import Rows
 from anyop.torch._nodes.memory import written_by
 from anyop.torch._nodes.sizes import Fatal, Unconverted
 
-_MAX_RESULTS = 8
+_MAX_RESULTS = 8  # of an operator: kMaxResults of include/anyop/signature.h
 
 
 class HostPart:
@@ -64,7 +64,7 @@ class HostPart:
         if len(part.exports) > _MAX_RESULTS or part.n_parameters > MAX_PARAMETERS:
             if len(nodes) == 1:
                 raise Fatal(f"{nodes[0].target} has too many arguments or results")
-            half = len(nodes) // 2
+            half = len(nodes) // 2  # two calls, each with fewer arguments and results
             self._emit(nodes[:half])
             self._emit(nodes[half:])
             return

@@ -65,11 +65,12 @@ def lower(source: Source, recipes: Recipes, is_single: bool = False) -> Lowered:
     first = Lowering(source, is_trial=True)
     first.add_nodes([n for n in graph.nodes if n.op == "call_function"])
     returned = None if first.host_nodes() else first.add_outputs(recipes)
+    # A result may be a view that no graph has: then reading it has made a node of the host.
     if returned is not None and not first.host_nodes():
         return first.compiled(returned, is_single)
     host, ours = first.host_nodes(), first.own_nodes()
     corrected = correct(source.module, host)
-    if corrected:
+    if corrected:  # converters may answer otherwise for the right types: all is lowered anew
         (output,) = (n for n in graph.nodes if n.op == "output")
         for result, node in zip(recipes.results, output.args[0], strict=False):
             result.fake = node.meta["val"] if node in corrected else result.fake
@@ -84,7 +85,7 @@ def lower(source: Source, recipes: Recipes, is_single: bool = False) -> Lowered:
 
 class Lowering:
     """The steps that make one graph. is_trial: the graph is made to find out which nodes have an
-    operator; it is of use where all have."""
+    operator. Where all of them have one, it is the program's graph."""
 
     def __init__(self, source: Source, is_trial: bool = False) -> None:
         self._source = source
@@ -94,7 +95,7 @@ class Lowering:
         self._inputs = self.add_inputs()
 
     def host_nodes(self) -> dict[Node, str]:
-        """And why each has no operator."""
+        """The nodes that run through torch, and why each has no operator."""
         return self._rows.nodes("host")
 
     def own_nodes(self) -> dict[Node, str]:
@@ -194,12 +195,13 @@ class Lowering:
             raise
         except Exception as error:
             why = clause(error)
+            # Other errors are defects of ours, which must not stop a program that torch can run.
             if not isinstance(error, (Unconverted, _anyop.Error)):
                 if _anyop.is_strict():
                     raise
                 log_defect(f"{name_of(node)} at {place_of(node)}", error)
                 why = f"{type(error).__name__}: {why}"
-            if is_written:
+            if is_written:  # the graph has the write already: the host would make it again
                 raise Fatal(f"{name_of(node)}: {why}") from error
             return why
         return ""
@@ -211,7 +213,7 @@ class Lowering:
             raise Unconverted("it writes elements that do not lie beside each other")
 
     def argument(self, node: Node) -> Any:
-        """What a converter is given for a node."""
+        """The value, size or number that a converter is given for a node."""
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
             return self._building.sizes(value)

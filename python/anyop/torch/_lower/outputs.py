@@ -52,6 +52,7 @@ class Result:
         strides = [expression(s) for s in self.fake.stride()]
         sizes = [expression(n) for n in self.fake.shape]
         wide = [d for d in range(len(sizes)) if not is_same(sizes[d], 1)]
+        # Symbolic strides have no order; then the dimensions must lie in their own.
         if all(isinstance(strides[d], int) for d in wide):
             wide.sort(key=lambda d: -strides[d])
         pitch: Any = 1
@@ -187,7 +188,10 @@ def _of_result(number: int, view: Callable[[Any, Any], Any]) -> Maker:
 
 
 def sizes_of_arguments(graph: torch.fx.Graph) -> dict[Any, str]:
-    """By symbol: where the arguments of a call say what it is, as code over `args`."""
+    """By symbol: where the arguments of a call say what it is, as code over `args`.
+
+    A symbol may occur in strides or offsets alone, so these are read too, after the sizes.
+    """
     sources: dict[Any, str] = {}
     for i, node in enumerate(n for n in graph.nodes if n.op == "placeholder"):
         value = node.meta.get("val")

@@ -93,7 +93,9 @@ class PartCode:
         is_written = self.roots[node] in self.writes
         made = self.graph.node_copy(node, lambda n: self.copies[n])
         if node.target in _RESHAPED and not is_written:
-            made.target = _aten.reshape.default  # memory may lie in another order than in torch
+            # Elements may lie in another order than in torch, which no view can read; reshape
+            # copies them then. What is written stays a view, since a copy would get the write.
+            made.target = _aten.reshape.default
         if "as_strided" in str(node.target):
             self._read_memory(node, made)
         if draws(node):
@@ -131,7 +133,8 @@ class PartCode:
         self._put_in_order(made, [source])
 
     def _put_in_order(self, made: Node, sources: Iterable[Node]) -> None:
-        """What is contiguous in torch may not be in a graph: attention's result is a view there."""
+        """Puts sources in order: what is contiguous in torch may not be so in a graph, where
+        attention's result is a view. What is written stays, since a copy would get the write."""
         for source in sources:
             is_tensor = isinstance(source.meta.get("val"), torch.Tensor)
             if is_tensor and self.roots[source] not in self.writes:
@@ -175,7 +178,7 @@ def _reads_within(node: Node, source: Node) -> bool:
     for n, stride in zip(given["size"], given["stride"], strict=True):
         last += (number(n) - 1) * number(stride)
     left = expression(source.meta["val"].numel()) - 1 - last
-    return sympy.expand(left).is_nonnegative is True
+    return sympy.expand(left).is_nonnegative is True  # None where nobody knows
 
 
 def _is_lazy(node: Node) -> bool:

@@ -18,6 +18,8 @@ from anyop.torch._nodes.memory import random_or_effect
 from anyop.torch._nodes.sizes import Unconverted, signature_text, symbols_of
 from anyop.torch._nodes.tensor_types import graph_dtype
 
+# Of an operator's 40 (kMaxParams of include/anyop/signature.h), the part's number and the token of
+# random numbers take two.
 MAX_PARAMETERS = 38
 
 
@@ -65,6 +67,7 @@ class PartGraph:
         call = operator(self._parameters(is_random), self._results(), TORCH)
         made = call(part.number, *arguments)
         values = made if len(self.exports) > 1 else (made,)
+        # A call without results returns None, which is left over here.
         for node, value in zip(self.exports, values, strict=len(self.exports) > 0):
             self._accept(node, value)
         return part
@@ -78,7 +81,8 @@ class PartGraph:
         return Part(function, [str(n.target) for n in self._nodes], place_of(self._nodes[0]))
 
     def _compute(self, part: Part, arguments: list[Any]) -> None:
-        """What depends on nothing is computed now, and belongs to the graph."""
+        """Computes now what depends on no argument. The results belong to the graph; where the
+        program writes one, each call writes a copy of it, so that the next call finds it whole."""
         made = run(part.number, *arguments)
         many = made if len(self.exports) > 1 else (made,)
         for node, tensor in zip(self.exports, many, strict=True):
@@ -94,7 +98,8 @@ class PartGraph:
             self._building.sizes.learn(size, name)
 
     def _grouped(self) -> list[list[Node]]:
-        """The tensors, one by one; in lists of one type where they are too many."""
+        """The tensors, one by one; in lists of one type where they are more than an operator has
+        parameters. A tensor that is written stays alone."""
         if len(self._code.tensors) + len(self._code.numbers) + len(self._symbols) <= MAX_PARAMETERS:
             return [[n] for n in self._code.tensors]
         lists: dict[str, list[Node]] = {}

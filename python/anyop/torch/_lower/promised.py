@@ -21,7 +21,7 @@ from anyop.torch._nodes.memory import random_or_effect, tensors_in, written_by
 from anyop.torch._nodes.sizes import Unconverted, attribute, expression
 
 _LIBRARIES = ("aten", "prims")
-_MAX_ELEMENTS = 1 << 26
+_MAX_ELEMENTS = 1 << 26  # zeros in place of larger arguments are not allocated
 _Type = tuple[torch.dtype, tuple[int, ...]]
 _returned: dict[str, list[_Type | None] | None] = {}  # by call
 
@@ -63,7 +63,7 @@ def _is_corrected(node: Node) -> bool:
 
 
 def _types(node: Node) -> list[_Type | None] | None:
-    """What torch returns; None where that is not tried."""
+    """The types that torch's operator returns; None where that is not tried."""
     target: Any = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace not in _LIBRARIES:
         return None
@@ -85,6 +85,7 @@ def _run(target: Any, args: Any, kwargs: Any) -> list[_Type | None] | None:
     def zeros(argument: Any) -> Any:
         return argument.made() if isinstance(argument, _Zeros) else argument
 
+    # The modes of a compilation would make fakes of the zeros.
     mode = torch.utils._python_dispatch._disable_current_modes()
     with mode, torch.no_grad():
         try:
@@ -99,7 +100,7 @@ def _run(target: Any, args: Any, kwargs: Any) -> list[_Type | None] | None:
 
 
 class _Zeros:
-    """What stands for the value of a node."""
+    """The value of a node, as text that tells its type, and as zeros of this type."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -86,7 +86,7 @@ class _Scheduler:
         return found
 
     def kept(self, joined: set[Node]) -> set[Node]:
-        """Those that stand between two nodes of one batch."""
+        """Those light nodes that stand between two nodes of one batch: others join nothing."""
         reaches: dict[Node, bool] = {}
         for node in reversed(self.nodes):
             mine = self.batch[node]
@@ -98,7 +98,7 @@ class _Scheduler:
         return {n for n in joined if reaches[n]}
 
     def delay(self, host: set[Node]) -> None:
-        """What is made of nothing but arguments waits for the last batch before its use."""
+        """Puts nodes of the host that read arguments alone into the last batch before their use."""
         is_given: dict[Node, bool] = {}  # views of arguments, and what the host makes of such
         for node in self.nodes:
             is_given[node] = all(is_given[s] and s not in host for s in self.sources[node])

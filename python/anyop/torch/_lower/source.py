@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A torch program that becomes a graph, as its steps read it: none of them changes it."""
+"""A torch program that becomes a graph. The steps of a lowering read it; none changes it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Source:
         self._written = {self.roots[n] for node in module.graph.nodes for n in written_by(node)}
 
     def symbols(self) -> set[Any]:
-        """Of the sizes of all arguments."""
+        """The symbols in the sizes of all arguments."""
         found: set[Any] = set()
         for node in self.placeholders:
             value = node.meta.get("val")
@@ -46,7 +46,10 @@ class Source:
         return self.roots[node] in self._written
 
     def may_freeze(self, node: Node, tensor: torch.Tensor) -> bool:
-        """Whether a tensor keeps its elements, or tells by its version that it does not."""
+        """Whether a tensor keeps its elements, or tells by its version that it does not.
+
+        Inference tensors have no version.
+        """
         return self._is_frozen and not self.is_written(node) and not tensor.is_inference()
 
     def attribute(self, node: Node) -> Any:

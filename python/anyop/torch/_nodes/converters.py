@@ -53,6 +53,7 @@ def converter(op: Any) -> Callable[[Converter], Converter]:
 
 def find(node: Node, building: Any) -> Converter | None:
     """The converter of a node, called with its arguments: values for tensors."""
+    # Public converters come first, so that a user's replaces one of ours.
     if node.target in _converters:
         return _converters[node.target]
     if node.target in _internal:
@@ -73,7 +74,7 @@ def find_view(node: Node) -> Converter | None:
 
 
 def internal(op: Any) -> Callable[[Converter], Converter]:
-    """As converter, for one that is also given the node and the building, first."""
+    """As `converter`, for a function that gets the node and the building before the arguments."""
 
     def register(function: Converter) -> Converter:
         _internal[op] = function
@@ -107,7 +108,7 @@ def _ours(target: Any) -> tuple[Operator | None, str]:
 
 
 class _BySignature:
-    """An operator of anyop is what its signature says."""
+    """The converter of an operator of anyop: a call of the operator with the same arguments."""
 
     def __init__(self, operator: Operator, overload: str) -> None:
         self._operator, self._overload = operator, overload

@@ -39,6 +39,7 @@ def fold_constants(module: GraphModule) -> None:
             known[node] = _computed(node, known)
     for number, (node, value) in enumerate(known.items()):
         is_read = any(user not in known for user in node.users)
+        # A result is fresh memory in each call, because the caller may write it.
         is_returned = any(user.op == "output" for user in node.users)
         is_made = node.op == "call_function"
         if is_made and isinstance(value, torch.Tensor) and is_read and not is_returned:

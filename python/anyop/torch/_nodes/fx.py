@@ -33,10 +33,10 @@ def call(
 
 
 def evaluated(node: Node) -> Any:
-    """What a node makes of what its arguments are: the type of its result."""
+    """The node's function on the fake values of its arguments: the type of its result."""
     function: Any = node.target
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    # Sizes alone do not tell whose they are.
+    # Where all arguments are sizes, they do not tell the fake mode; those of the program do.
     values = [n.meta.get("val") for n in node.graph.nodes if n.op == "placeholder"]
     with detect_fake_mode(values) or contextlib.nullcontext(), torch.no_grad():
         return function(*args, **kwargs)
@@ -46,7 +46,7 @@ def put(
     graph: Graph, output: Node, function: Callable[..., Any], args: tuple[Any, ...],
     writes: Writes, **kwargs: Any,
 ) -> Node:  # fmt: skip
-    """A new call for what a node was: of its type and strides."""
+    """A new call in the place of a node. Readers still see the node's type and strides."""
     with graph.inserting_before(output):
         made = graph.call_function(function, args, kwargs)
     made.meta = dict(output.meta)
@@ -78,7 +78,7 @@ def behind(node: Node) -> Node:
 
 
 def skip(node: Node) -> Node:
-    """Behind nodes that change nothing."""
+    """The node behind alias and detach, which return what they are given."""
     while node.target in (torch.ops.aten.alias.default, torch.ops.aten.detach.default):
         node = node.args[0]  # type: ignore[assignment]
     return node
@@ -112,6 +112,7 @@ def number(graph: Graph, size: Any, before: Node) -> Any:
             continue
         for d, n in enumerate(value.shape):
             if isinstance(n, torch.SymInt) and is_same(n, size):
+                # All placeholders of a graph come before its first call.
                 place = _last_input(graph) if node.op == "placeholder" else node
                 with graph.inserting_after(place):
                     made = graph.call_function(torch.ops.aten.sym_size.int, (node, d))

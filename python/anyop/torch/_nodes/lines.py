@@ -14,6 +14,7 @@ from torch.fx import Node
 
 import anyop
 
+# "<" begins the names of code without a file, such as "<string>".
 _FOREIGN = (str(Path(torch.__file__).parent), str(Path(anyop.__file__).parent), "<")
 
 

@@ -14,10 +14,12 @@ from torch.utils import _pytree as pytree
 
 from anyop.torch._nodes.sizes import expression
 
-# Shares memory though its schema does not say so: what it is a view of is not used again.
+# _unsafe_view shares its argument's memory though its schema does not say so: torch makes one only
+# where nobody uses the argument again.
 _UNSAFE_VIEWS = frozenset({torch.ops.aten._unsafe_view.default})
 
-# Each makes a copy of its first argument's memory, with what lies before it. Fakes forget that.
+# Each copies its first argument's memory together with what lies before it, which as_strided of the
+# copy may read. The fake of the copy begins at its elements.
 _IN_COPIES = frozenset(
     getattr(torch.ops.aten, name).default
     for name in ("copy", "select_scatter", "slice_scatter", "diagonal_scatter",
@@ -82,6 +84,7 @@ def _shared(node: Node, result: int) -> Node | None:
     schema = schema_of(node)
     if schema is None or not schema.returns:
         return None
+    # A list of any length is one return of the schema.
     returned = schema.returns[result if result < len(schema.returns) else 0].alias_info
     if returned is None:
         return None
@@ -116,7 +119,7 @@ def is_same_view(a: Any, b: Any) -> bool:
 
 
 def _written(node: Node) -> Node:
-    """What a node that returns what it wrote has written."""
+    """The argument behind a chain of nodes that write it and return it; other nodes themselves."""
     while node.op == "call_function" and is_in_place(node):
         source = viewed_by(node)
         assert source is not None
@@ -142,6 +145,7 @@ def random_or_effect(node: Node) -> bool:
     if is_random(node) or has_effects(node.target):
         return True
     value = node.meta.get("val")
+    # A node that writes nothing and returns no tensor runs for its effect, as an assertion does.
     return not written_by(node) and not tensors_in(value)
 
 
@@ -156,7 +160,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 class Roots:
-    """Whose memory each node's value lies in."""
+    """By node: the node that made the memory which its value lies in."""
 
     def __init__(self, graph: Graph) -> None:
         self._root: dict[Node, Node] = {}
@@ -181,7 +185,7 @@ class Roots:
 
 
 class Writes:
-    """What a graph writes, and where: for passes that read something later than it was."""
+    """What a graph writes, and where: for passes that read a value later than the program did."""
 
     def __init__(self, graph: Graph) -> None:
         self._roots = Roots(graph)

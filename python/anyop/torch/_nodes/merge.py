@@ -15,6 +15,7 @@ from anyop.torch._nodes.memory import Writes, is_random, nodes_in, written_by
 def merge(graph: Graph, results: Iterable[Node]) -> None:
     """Merges what results are made of, as far as none of it is written, random or returned."""
     writes, needed = Writes(graph), _behind(results)
+    # Two results of a program are two tensors: the caller may write one of them.
     returned = set(nodes_in(graph.output_node().args))
     kept: dict[Any, Node] = {}
     for node in list(graph.nodes):
@@ -46,5 +47,5 @@ def _is_pure(node: Node) -> bool:
 
 
 def _key(node: Node) -> Any:
-    """With the types of numbers: 0, 0.0 and False are equal."""
+    """As text, which tells 0, 0.0 and False apart: as numbers they are equal."""
     return node.target, repr(node.args), repr(node.kwargs)

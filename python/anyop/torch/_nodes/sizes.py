@@ -129,6 +129,7 @@ def evaluator(size: Any, sources: Mapping[Any, str]) -> Callable[[Any], Any]:
     from torch.utils._sympy.printers import PythonPrinter
 
     text = PythonPrinter().doprint(expr)
+    # The printer's text calls functions of math and of torch (torch.sym_float, for instance).
     names = sorted(expr.free_symbols, key=str)
     given = ", ".join(f"{s}={sources[s]}" for s in names)
     import math

@@ -24,6 +24,6 @@ def graph_dtype(value: Any) -> str:
         )
     if value.layout is not torch.strided or value.is_quantized:
         raise Unconverted(f"a tensor of {value.layout}{', quantized' * value.is_quantized}")
-    if value.dtype not in DTYPES or value.dim() > 8:
+    if value.dtype not in DTYPES or value.dim() > 8:  # kMaxRank of include/anyop/signature.h
         raise Unconverted(f"a tensor of {value.dtype} with {value.dim()} dimensions")
     return DTYPES[value.dtype]

@@ -48,7 +48,8 @@ def chain(node: Node, root: Node, other: Callable[[Node], Any]) -> list[Step]:
 
 
 def _made_new(target: Any) -> Any:
-    """What makes the view that an operator such as transpose_ makes of its argument itself."""
+    """The operator that returns as a new tensor the view that an operator such as transpose_ makes
+    of its argument itself."""
     name = target._schema.name.partition("::")[2].rstrip("_")
     packet, takes = getattr(torch.ops.aten, name), [a.type for a in target._schema.arguments]
     overloads = [getattr(packet, o) for o in packet.overloads()]  # named otherwise at times

@@ -79,7 +79,8 @@ class Fragment:
         return ""
 
     def text(self) -> str:
-        """What it computes, with names of its own: equal for equal fragments."""
+        """The calls of the nodes, with names of their own: equal for equal fragments, which each
+        layer of a model may have, so that they are tried once."""
         names: dict[Any, str] = {}
 
         def shown(value: Any) -> Any:
@@ -104,7 +105,7 @@ class Fragment:
         return "\n".join(lines)
 
     def whole_numbers(self) -> set[int]:
-        """The constants next to which it may do something else."""
+        """The constants of the nodes: at sizes next to them the nodes may do something else."""
         found = {n for node in self.nodes for n in pytree.tree_leaves((node.args, node.kwargs))
                  if type(n) is int}  # fmt: skip
         for constant in self.constants.values():
@@ -176,7 +177,7 @@ class Fragment:
         return self._run(trial, False, targets or {})
 
     def exact(self, trial: Trial) -> Any:
-        """The same in f64."""
+        """The result of `run`, computed in f64."""
         return self._run(trial, True, {})
 
     def _run(self, trial: Trial, is_wide: bool, targets: Mapping[Node, Any]) -> Any:
@@ -185,6 +186,7 @@ class Fragment:
         for node, tensor in zip(self.inputs, trial.tensors, strict=True):
             known[node] = _wide(tensor) if is_wide else tensor
         for node, constant in self.constants.items():
+            # The nodes may write it, and the program keeps the constant.
             known[node] = _wide(constant) if is_wide else constant.clone()
         for node, number in self.numbers.items():
             known[node] = value_of(number, trial.sizes)

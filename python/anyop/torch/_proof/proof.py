@@ -24,8 +24,10 @@ from anyop.torch._nodes.memory import Writes
 from anyop.torch._proof.fragment import Fragment
 from anyop.torch._proof.trials import Function, Trial
 
-_ULPS = 4  # of a result's dtype
-_SPREAD = 4  # times the largest error of the nodes themselves
+# A replacement may be off by both together: units in the last place of a result's dtype, and
+# multiples of the largest error of the nodes themselves.
+_ULPS = 4
+_SPREAD = 4
 
 _known: dict[str, str] = {}  # by a canonical text of both: the reason against it
 _MAX_KNOWN = 4096
@@ -35,7 +37,7 @@ _modes = threading.local()  # .strict
 
 @contextlib.contextmanager
 def strict() -> Iterator[None]:
-    """What is refused within is an error."""
+    """Within, a replacement that is refused is an error."""
     before, _modes.strict = getattr(_modes, "strict", False), True
     try:
         yield
@@ -44,7 +46,7 @@ def strict() -> Iterator[None]:
 
 
 def refusals() -> list[tuple[str, str]]:
-    """What was not taken so far: what it was, and why."""
+    """The replacements that were not taken so far, each with the reason."""
     return list(_refused)
 
 
@@ -118,7 +120,7 @@ def difference(
         for trial in trials:
             try:
                 wanted = _run(original, trial)
-            except Exception:  # the program would have failed
+            except Exception:  # the program would have failed too: nothing can be compared
                 continue
             n += 1
             try:
@@ -126,7 +128,7 @@ def difference(
             except Exception as error:
                 shown = clause(error)[:200]
                 return f"{trial.name}: it fails: {shown}"
-            best = None
+            best = None  # nodes that do not run in f64 are their own yardstick
             if exact is not None:
                 with contextlib.suppress(Exception):
                     best = _run(exact, trial)
@@ -183,6 +185,7 @@ def different(wanted: Any, made: Any, best: Any = None) -> str:
         return "" if torch.equal(wanted, made) else "other values"
     w, m = wanted.double(), made.double()
     is_finite = w.isfinite()
+    # 9 and -9 stand for the infinities, so that their signs are compared.
     if not torch.equal(w.nan_to_num(0, 9, -9)[~is_finite], m.nan_to_num(0, 9, -9)[~is_finite]) or (
         not torch.equal(w.isnan(), m.isnan()) or not torch.equal(is_finite, m.isfinite())
     ):
@@ -192,6 +195,7 @@ def different(wanted: Any, made: Any, best: Any = None) -> str:
     w, m, b = w[kept], m[kept], b[kept]
     if not w.numel():
         return ""
+    # An element near 0 may be the difference of large numbers: the mean size is allowed for too.
     size = b.abs()
     own = (w - b).abs().max()
     allowed = _SPREAD * own + _ULPS * torch.finfo(wanted.dtype).eps * (size + size.mean())

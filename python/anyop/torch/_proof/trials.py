@@ -20,7 +20,7 @@ _MAX_CHOICES = 4  # and taken
 
 
 def value_of(number: Any, values: Values) -> Any:
-    """What a size, or another number that depends on sizes, is for these symbols."""
+    """The value of a size, or of another number that depends on sizes, for these symbols."""
     if not isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool, sympy.Basic)):
         return number
     expr = number if isinstance(number, sympy.Basic) else number.node.expr
@@ -47,7 +47,7 @@ class Trial:
         return [made[id(t)] for t in self.tensors]
 
     def of(self, tensors: list[Any]) -> Trial:
-        """The same of other tensors."""
+        """The same trial with other tensors."""
         made = copy.copy(self)
         made.tensors = tensors
         return made
@@ -62,7 +62,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     return made.set_(memory, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-# The values of floats: what they are multiplied by, in normal numbers.
+# What random normal numbers are multiplied by. Squares of huge ones overflow in f32.
 KINDS = {"normal": 1.0, "zeros": 0.0, "small": 1e-5, "large": 1e3, "huge": 1e25}
 
 
@@ -125,7 +125,7 @@ def _is_allowed(values: dict[Any, int], environment: Any, guards: list[Any]) -> 
 
 
 def symbols_in(values: Iterable[Any]) -> tuple[list[Any], Any]:
-    """The symbols of sizes and numbers in the order of their appearance, and whose they are."""
+    """The symbols of sizes and numbers in the order of their appearance, and their ShapeEnv."""
     found: dict[Any, None] = {}
     environment = None
     for value in values:
@@ -154,6 +154,7 @@ class Shrunk:
             if elements(worst) <= self.LIMIT or largest <= 8:
                 return
             least = 24 if largest > 96 else 6
+            # Dimensions are known by their sizes, so that no two sizes may become one.
             made = next(n for n in range(least, 1 << 20, 4) if n not in used)
             self.smaller[largest] = made
             used.add(made)

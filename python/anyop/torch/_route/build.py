@@ -24,7 +24,7 @@ def built(cache: str) -> Path:
 
 
 def _adapter() -> Product:
-    """What it is made of. Raises CannotBuildError where the sources are not here."""
+    """What the adapter is made of. Raises CannotBuildError where the sources are not here."""
     return Product(
         name=NAME,
         version=VERSION,
@@ -40,10 +40,11 @@ def _adapter() -> Product:
 
 
 def of_torch() -> list[str]:
-    """What a compiler is told for code of the torch that is installed."""
+    """The compiler's flags for code that uses the torch that is installed."""
     folder = Path(torch.__file__).parent
     includes = folder / "include"
     return [
+        # libstdc++ has two layouts of std::string, which pass between the adapter and torch.
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
         *("-isystem", str(includes)),
         *("-isystem", str(includes / "torch" / "csrc" / "api" / "include")),

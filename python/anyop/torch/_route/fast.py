@@ -29,7 +29,10 @@ def _keys(t: torch.Tensor) -> int:
 
 
 def _probes() -> list[tuple[object, ...]]:
-    """Tensors that differ in all that is read of them; at the right offset each holds its own."""
+    """Tensors, each with the values that are searched for in its memory.
+
+    They differ in every field: an offset is taken only if it alone fits all of them.
+    """
     plain = torch.zeros(7, 11, 13)
     tensors = [
         plain,
@@ -53,7 +56,8 @@ def _probes() -> list[tuple[object, ...]]:
             t.dtype,
             tuple(t.shape),
             t.stride(),
-            1 if t.requires_grad else -1 if t._is_view() else 0,  # views may have them too
+            # autograd's fields: 1 with them, 0 without, -1 unknown: torch gives them to some views
+            1 if t.requires_grad else -1 if t._is_view() else 0,
         )
         for t in tensors
     ]
@@ -70,13 +74,15 @@ def _calibrate() -> str:
 def _sees_rightly() -> str:
     """What the fast path sees of tensors, compared with torch: "" or the first difference."""
     base = torch.zeros(3, 4, 5)
+    # Up to 5 dimensions lie in the tensor itself; torch keeps more of them behind a pointer.
     deep = torch.zeros(1, 2, 1, 2, 3, 2, 2).transpose(1, 4)
     views = [base, base[1:, 2], base.transpose(0, 2), base[0, 0, 0], base[:0], base[:, :1], deep]
     dtypes = (torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.bool)
     for view in views:
         for t in (view, view.contiguous(), view.expand(2, *view.shape), *(map(view.to, dtypes))):
             address, _, shape, strides = _anyop.torch_view(t)
-            address = address if t.numel() else t.data_ptr()  # torch hides where nothing lies
+            # torch says 0 for the address of a tensor without elements, wherever its memory is.
+            address = address if t.numel() else t.data_ptr()
             seen = (address, shape, t.is_contiguous() if strides is None else strides)
             if seen != (t.data_ptr(), tuple(t.shape), strides is None or t.stride()):
                 return f"a tensor of shape {tuple(t.shape)} is seen as {shape}, {strides}"
@@ -120,14 +126,16 @@ def start() -> str:
         if not _reason:
             if adapter:
                 _anyop.torch_set_functions(adapter.empty, adapter.device_of)
+            # A thread's keys are 0, except within inference mode, which the fast path takes too.
             with torch.inference_mode():
                 keys = _anyop.torch_thread_keys()
             _anyop.torch_enable(True, *keys)
             with torch.no_grad():
                 _reason = _sees_rightly()
+            # requires_grad is a reason for the dispatcher only while gradients are recorded.
             with torch.enable_grad():
                 _reason = _reason or _refuses_rightly()
-    except Exception as error:  # whatever a torch of another make raises: it has its own route
+    except Exception as error:  # whatever another torch raises: its calls take the dispatcher
         _reason = f"{type(error).__name__}: {clause(error)}"
     if _reason:
         _anyop.torch_enable(False, 0, 0)
@@ -146,6 +154,7 @@ def trace_as(function: Callable[..., Any], default: Any, out: Any, op: Operator)
     """Makes torch.compile trace `function` as the torch operator of the same signature.
 
     Takes effect when torch's tracer is imported, which costs seconds and which few programs do.
+    One hook serves all functions that wait; once the tracer is there, it runs at once.
     """
     _pending.append((function, default, out, op))
     if len(_pending) == 1:
@@ -163,7 +172,7 @@ def _substitute_pending() -> None:
 def _traced(
     function: Callable[..., Any], default: Any, out_overload: Any, op: Operator
 ) -> Callable[..., Any]:
-    """What a call of `function` is in a graph."""
+    """The function that torch.compile traces in place of `function`."""
     named: Any = _anyop.result_type(function)
     names = named._fields if named else ()
     takes_mask = op.takes_mask

@@ -23,13 +23,16 @@ def advice(tensor: torch.Tensor) -> str:
 def _needs_gradient(tensor: torch.Tensor) -> bool:
     if tensor.requires_grad and torch.is_grad_enabled():
         return True
-    if forward_ad._current_level < 0:
+    if forward_ad._current_level < 0:  # outside of forward-mode differentiation
         return False
     return forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def _is_traced(tensor: Any) -> bool:
-    """Whether a program is being made that would call this again."""
+    """Whether a program is being made that would call this again.
+
+    Imports nothing: where torch's module is not loaded, nothing is traced by it.
+    """
     fakes: Any = sys.modules.get("torch._subclasses.fake_tensor")
     if fakes is not None and isinstance(tensor, fakes.FakeTensor):
         return True
@@ -37,8 +40,8 @@ def _is_traced(tensor: Any) -> bool:
     return tracing is not None and tracing.get_proxy_mode() is not None
 
 
-# torch.compile traces the functions below. NumPy's numbers are tensors for it, which torch's
-# operators refuse: they take those of Python.
+# torch.compile traces the functions below. It takes NumPy's numbers for tensors, which torch's
+# operators refuse where a number belongs; so they become numbers of Python.
 
 
 def _float(value: Any) -> Any:

@@ -29,7 +29,8 @@ class Adapter:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        library = ctypes.PyDLL(str(file))  # keeps Python's lock
+        # PyDLL keeps Python's lock in calls: nothing else guards the adapter's count of operators.
+        library = ctypes.PyDLL(str(file))
         self._register = library.anyop_torch_register_new
         self._register.restype = ctypes.c_char_p
         self._register.argtypes = [ctypes.c_size_t]
@@ -41,7 +42,10 @@ class Adapter:
         self.device_of: int = library.anyop_torch_device_of()
 
     def register_new(self, n: int) -> None:
-        """Implements those of the first n operators that are not yet; their schemas are defined."""
+        """Implements those of the first n operators that are not yet.
+
+        torch must know their schemas: n leaves out what another thread has loaded meanwhile.
+        """
         error = self._register(n)
         if error:
             raise _anyop.Internal(f"torch adapter: {clause(error.decode())}. Please report it.")
@@ -75,7 +79,7 @@ def _find() -> tuple[Adapter | None, str]:
         return None, "ANYOP_TORCH is python"
     try:
         return _load()
-    except Exception as error:
+    except Exception as error:  # no compiler, for instance; unless forbidden, Python takes over
         if wanted == "adapter":
             text = f"anyop.torch: ANYOP_TORCH is adapter, but {clause(error)}."
             raise _anyop.NotAvailable(text) from None
@@ -91,13 +95,14 @@ def _load() -> tuple[Adapter, str]:
     file = build.built(environment("ANYOP_CACHE"))
     try:
         return _checked(Adapter(file)), "built on first use"
-    except OSError:  # not what was built: damaged since
+    except OSError:  # the file was damaged since it was built, so it is built once more
         file.unlink(missing_ok=True)
         file = build.built(environment("ANYOP_CACHE"))
         return _checked(Adapter(file)), "built on first use"
 
 
 def _checked(adapter: Adapter) -> Adapter:
+    # The adapter says what torch's headers say, which have no local part such as "+cpu".
     if adapter.torch != torch.__version__.partition("+")[0]:
         raise RuntimeError(f"{adapter.file} is for torch {adapter.torch}, not {torch.__version__}")
     return adapter

@@ -86,7 +86,7 @@ def _cast(n: Node) -> Tensor:
 
 
 def _axes(n: Node, x: Tensor, attribute: str = "axes") -> list[int] | None:
-    """None: nothing is to be done, as there are no axes."""
+    """The axes of a reduction; None where the node asks to leave its input alone without axes."""
     given = n.get("axes")
     axes = n.attribute(attribute) if given is None else n.ints("axes")
     if axes:
@@ -108,7 +108,7 @@ def _reduced(function: Callable[..., Any]) -> Run:
 
 
 def _one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a function that takes one dimension."""
+    """Makes a function of one dimension take several, one after the other."""
 
     def run(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
         for axis in sorted((a % x.dim() for a in axes), reverse=True):
@@ -126,7 +126,8 @@ def _with_value(function: Callable[..., Any]) -> Run:
     def run(n: Node) -> tuple[Tensor, Tensor]:
         axis, keep = n.attribute("dimension", 0), n.attribute("keep_dims", False)
         values, places = function(n["x"], axis, keepdim=keep)
-        return places.to(torch.int32), values  # in this order
+        # torch returns values first; the engine's operator has places first.
+        return places.to(torch.int32), values
 
     return run
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that call an operator of torch, in the place of operators that the engine here lacks.
 
-They take the place of what a converter of torchair's makes, where that is not among the engine's
-operators here; and of converters that nobody has written for operators of anyop, of packages and of
-torch.library. For the second torchair does the same on an NPU, with an engine that calls back.
+They stand where a converter of torchair makes nodes of operators that the engine here lacks, and
+where nobody has written a converter: for operators of anyop, of packages and of torch.library.
+Without a converter torchair does the same on an NPU, with an engine that calls back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torch._ops import OpOverload
 from anyop.torch.graph_engine.node import Node, Run
 
 TYPE = "TorchCall"  # of the node
-# Without a converter these are refused by torchair, as on an NPU.
+# Operators of these namespaces are torchair's to convert: without a converter it refuses them, as
+# on an NPU.
 _BUILTIN = ("_c10d_functional", "air", "aten", "npu", "npu_define", "prim", "prims", "rngprims")
 # torchair's word for an operator of a package that the engine would know on an NPU.
 _UNKNOWN = "was found to be registered"
@@ -66,8 +67,8 @@ def _or_called(target: OpOverload, made: Any, graph: Any, is_here: Callable[[Any
 
 
 def _remove_others(nodes: Any, begin: int, is_here: Callable[[Any], bool]) -> bool:
-    """Of the nodes behind `begin`, removes those that cannot be run and all that use them. Others
-    stay: torchair keeps such as the size of a tensor, for whoever asks next.
+    """Removes the nodes behind `begin` that cannot be run, and all that use them. Others stay,
+    because torchair keeps some of them, such as the size of a tensor, for its next converter.
     """
     removed: list[Any] = []
     names: set[str] = set()

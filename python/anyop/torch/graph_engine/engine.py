@@ -57,7 +57,7 @@ class Graph:
         self._on_device: dict[str, Tensor] = {}
 
     def compile(self) -> None:
-        """Nothing is left to do."""
+        """Does nothing: the nodes run one by one, with torch's operators."""
 
     def auto_tune(self, example_inputs: Sequence[Tensor] = (), stream: Any = None) -> None:
         """There is nothing that could be tuned."""
@@ -76,6 +76,7 @@ class Graph:
 
     def _run(self, node: Node, values: dict[str, Tensor]) -> None:
         given = [values[source] if source else None for _, source in node.operands]
+        # One tensor on a device makes it a call there; the others then must be there too.
         devices = {v.device for v in given if v is not None and v.device.type != "cpu"}
         if devices:
             given = self._moved(node, given, devices.pop())
@@ -119,6 +120,7 @@ class Graph:
             if into is not None:
                 made.append(into if value is into else into.copy_(value))
                 continue
+            # The caller may write a result: it must not be an input, another result or a constant.
             others = (*inputs, *made, *self._on_device.values())
             is_shared = any(_shares(value, other) for other in others)
             made.append(value.clone() if is_shared else value.contiguous())
@@ -178,7 +180,8 @@ def _parsed(op: Any, graph: str) -> Node:
 
 
 def replace_backend(module: Any) -> None:
-    """Of torchair.core._backend, all that reaches the engine."""
+    """Replaces all of torchair.core._backend that reaches the engine."""
+    # torchair has registered the engine's own function for the end of the process.
     atexit.unregister(module.finalize_graph_engine)
     module.TorchNpuGraph = Graph
     module.initialize_graph_engine = lambda options=None: None

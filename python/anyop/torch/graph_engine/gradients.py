@@ -63,7 +63,10 @@ def _mse_loss(n: Node) -> Tensor:
 
 
 def _rms_norm(n: Node) -> tuple[Tensor, Tensor]:
-    """Of y = x s g, where s is the reciprocal of the root mean square, which the forward gave."""
+    """The gradient of y = x s g, where the forward gave s, the reciprocal of the root mean square.
+
+    In f32 for any dtype, as the forward computes (layers.py).
+    """
     x, s, gamma = n["x"].float(), n["rstd"].float(), n["gamma"]
     axes = list(range(x.dim() - gamma.dim(), x.dim()))
     dy, above = n["dy"].float(), n["dy"].float() * gamma.float()
@@ -72,7 +75,7 @@ def _rms_norm(n: Node) -> tuple[Tensor, Tensor]:
 
 
 def _swiglu(n: Node) -> Tensor:
-    """Of silu(x) * gate: the two halves of one tensor."""
+    """The gradient of silu(x) * gate, where x and gate are the two halves of one tensor."""
     axis, above = n.attribute("dim", -1), n["y_grad"]
     x, gate = n["x"].chunk(2, axis)
     s = torch.sigmoid(x)

@@ -58,7 +58,7 @@ def _sliced(n: Node) -> Tensor:
             continue
         begin = None if n.attribute("begin_mask", 0) >> i & 1 else begins[i]
         end = None if n.attribute("end_mask", 0) >> i & 1 else ends[i]
-        if strides[i] > 0:
+        if strides[i] > 0:  # torch slices forwards only; others are gathered
             x = x[(slice(None),) * axis + (slice(begin, end, strides[i]),)]
             continue
         places = range(*slice(begin, end, strides[i]).indices(x.shape[axis]))
@@ -147,6 +147,7 @@ def _padded(n: Node) -> Tensor:
     pads, x = n.ints("paddings"), n["x"]
     given = n.get("constant_values")
     value = 0 if given is None else given.item()
+    # torch's pad takes the last dimension first.
     backwards = [p for i in reversed(range(x.dim())) for p in pads[2 * i : 2 * i + 2]]
     return F.pad(x, backwards, value=value)
 

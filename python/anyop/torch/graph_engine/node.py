@@ -55,7 +55,7 @@ class Node:
         return None
 
     def all(self, name: str) -> list[Tensor]:
-        """Of an input that is a list: x0, x1 and so on."""
+        """The tensors of an input that is a list: its elements are called x0, x1 and so on."""
         named = zip(self.operands, self.values, strict=True)
         return [
             value

@@ -90,6 +90,7 @@ class Attention(Unscripted):
         q = query.reshape(-1, self.num_heads, self.head_size)
         k = key.reshape(-1, self.num_kv_heads, self.head_size)
         v = value.reshape(-1, self.num_kv_heads, self.head_size)
+        # The operator counts the keys before a token's own one; -1 is no limit.
         window = -1 if self.sliding_window is None else self.sliding_window - 1
         options = {
             "scale": self.scale,

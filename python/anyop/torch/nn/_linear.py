@@ -52,7 +52,8 @@ class Linear(Unscripted, torch.nn.Linear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., out_features]"""
-        # Who makes a program of the calls must see neither the copy nor its making.
+        # A tracer would keep the packed weight of now as a constant, so it sees neither the copy
+        # nor the call that makes it.
         if self.pack and not torch.is_grad_enabled() and not _is_watched():
             packed = self._pack(x, self.weight)
             if packed is not None:
@@ -66,7 +67,7 @@ class Linear(Unscripted, torch.nn.Linear):
         if not torch.is_grad_enabled():
             return False
         given = [t for t in (x, self.weight, self.bias) if t is not None]
-        # What a proxy of torch.fx stands for may need one.
+        # The tensor that a proxy of torch.fx stands for may need a gradient.
         return any(not isinstance(t, torch.Tensor) or t.requires_grad for t in given)
 
     def _run(self, op: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
@@ -74,7 +75,7 @@ class Linear(Unscripted, torch.nn.Linear):
 
     def _pack(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | None:
         """The packed copy of the weight as it is now; None where there must be none."""
-        if type(x) is not torch.Tensor:  # a fake, a wrapper
+        if type(x) is not torch.Tensor:  # a fake tensor or a wrapper
             return None
         if x.dtype != weight.dtype or x.ndim == 0 or x.shape[-1] != self.in_features:
             return None  # the plain operator's error names the weight

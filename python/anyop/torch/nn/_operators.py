@@ -10,6 +10,7 @@ from anyop.torch.patterns.nn import OPERATORS
 
 
 def operators(module: str) -> SimpleNamespace:
-    """Those of the table `OPERATORS`. AttributeError: the built-in library lacks one."""
+    """The operators of a module by the table `OPERATORS`. AttributeError: the built-in library
+    lacks one."""
     known = anyop.ops["anyop"]
     return SimpleNamespace(**{own: getattr(known, name) for own, name in OPERATORS[module].items()})

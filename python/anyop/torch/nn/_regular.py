@@ -59,7 +59,7 @@ def _defaults(op: Callable[..., Any] | str) -> dict[str, Any]:
 
 
 class Regular(Unscripted):
-    """What modules of one operator share."""
+    """The base of the modules that `module_of` makes: one operator and its options."""
 
     _op: Callable[..., Any]
     _defaults: dict[str, Any]

@@ -185,7 +185,7 @@ def _finish(
     table: dict[str, Any],
     factors: tuple[Any, Any],
 ) -> tuple[int, int, dict[str, Any]]:
-    """What a kind of table makes of the lengths."""
+    """Rows of the table and elements to rotate, by kind; writes further arguments into `table`."""
     kind, factor = table["kind"], float(table.get("factor", 1.0))
     original = int(table.get("original_max_position", max_position))
     length = max_position

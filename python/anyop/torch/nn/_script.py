@@ -7,7 +7,7 @@ from anyop import _anyop
 
 
 class Unscripted(torch.nn.Module):
-    """What modules share whose forward is Python that TorchScript cannot compile."""
+    """The base of modules whose forward is Python that TorchScript cannot compile."""
 
     def __prepare_scriptable__(self) -> torch.nn.Module:
         """Called by torch.jit.script. A subclass may have a forward of its own."""

@@ -19,11 +19,13 @@ class Tables:
 
     def get(self, key: Any, device: torch.device, make: Callable[[], torch.Tensor]) -> torch.Tensor:
         """The table of this key on the device; `make` makes it where none is in use."""
-        if _get_current_dispatch_mode_stack():  # fake tensors, say, of which others get none
+        # What is made within a mode may be a fake tensor, which modules outside must not get.
+        if _get_current_dispatch_mode_stack():
             return make()
-        with torch.inference_mode(False), torch.no_grad():  # it may be saved for a backward
+        # Autograd saves the table for backward, which it refuses for inference tensors.
+        with torch.inference_mode(False), torch.no_grad():
             key = key, torch.empty(0, device=device).device  # "cuda" is "cuda:0"
             known = self._made.get(key)
-            if known is None or known._version:  # somebody wrote it, and keeps it
+            if known is None or known._version:  # whoever wrote the table keeps it
                 known = self._made[key] = make()
             return known

@@ -78,7 +78,8 @@ def _binary(
         if is_row and [str(n) for n in b.shape[-1:]] == [str(n) for n in shape[-1:]]:
             return operator(name)(a.reshape(shape), b.reshape([b.shape[-1]]))
         is_whole = building.dtype(a)[0] == "i"
-        if is_whole and not _dims(b.shape):  # of positions, which are few
+        # These are rows of one element each. Whole numbers here are positions, which are few.
+        if is_whole and not _dims(b.shape):
             return operator(name)(a.reshape([*shape, 1]), b.reshape([1])).reshape(shape)
     raise Unconverted("broadcasting that repeats rows")
 
@@ -90,7 +91,11 @@ def _number_of(building: Any, node: Any, value: Any) -> Any:
 
 
 def filled(number: Any, x: Value, building: Any) -> Value:
-    """A row of one number. In 16 bits torch would compute with the number as it was written."""
+    """A row of one number.
+
+    For tensors of 16 bits torch computes with the number as it was written, while a row holds it
+    rounded to their type; -1, 1 and 2 are exact in all types.
+    """
     _, _, dtype, shape = building.tracer.describe(x._id)
     d = shape[-1] if shape else 1
     is_exact = dtype == "f32" or number in (-1, 1, 2)
@@ -150,7 +155,7 @@ def embedding(
     node: Node, building: Any, weight: Value, ids: Value, padding_idx: int = -1,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Any:  # fmt: skip
-    """A negative id is no row of ours, and an error in torch."""
+    """A negative id is an error in torch, but no error of ours: wrap_index looks at all first."""
     rows = operator("wrap_index")(ids, weight.shape[0], False)
     return operator("embedding")(rows, weight)
 
@@ -234,8 +239,8 @@ def bmm(node: Node, building: Any, x: Value, y: Value) -> Any:
 
 @internal(_aten.zeros.default)
 def zeros(node: Node, building: Any, *_: Any, **__: Any) -> Any:
-    """Sums of nothing: a product of matrices [rows, 0] and [0, columns]. What is of one size is
-    computed by torch, once."""
+    """Sums of nothing: a product of matrices [rows, 0] and [0, columns]. Zeros of fixed sizes stay
+    with torch, which computes them once."""
     value = node.meta["val"]
     shape = [building.sizes(n) for n in value.shape]
     if DTYPES.get(value.dtype) not in _FLOATS[:3] or all(isinstance(n, int) for n in shape):
@@ -292,13 +297,13 @@ def _copied(building: Any, node: Node, source: Any, x: Value) -> Any:
 
 @internal(_aten.lift_fresh_copy.default)
 def lift_fresh_copy(node: Node, building: Any, x: Value) -> Any:
-    """What torch makes of torch.tensor([]) in a program."""
+    """torch traces torch.tensor(...) in a program as a call of this operator."""
     return clone(node, building, x)
 
 
 @internal(_aten.cat.default)
 def cat(node: Node, building: Any, tensors: Sequence[Value], dim: int = 0) -> Any:
-    """Of one tensor and empty ones, as a cache that grows begins; others are copied by torch."""
+    """Joins one tensor and empty ones, as a cache that grows begins; torch copies in all others."""
     nodes: Any = node.args[0]
     sizes = [n.meta["val"].shape for n in nodes]
     full = [i for i, shape in enumerate(sizes) if not any(is_same(s, 0) for s in shape)]
@@ -339,7 +344,7 @@ def attention(
     if dropout_p or attn_mask is not None or (is_causal and str(q.shape[2]) != str(k.shape[2])):
         return NotImplemented
     if any(user.args[1] == 1 and user.users for user in node.users):
-        return NotImplemented  # the sums of exponentials, in another layout
+        return NotImplemented  # the sums of exponentials are read, which ours has in another layout
     batch = q.shape[0]
     if not isinstance(batch, int):
         return NotImplemented

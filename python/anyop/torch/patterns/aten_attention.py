@@ -58,7 +58,8 @@ class _Call:
         self.t = self.k.meta["val"].shape[2]
 
     def replace(self) -> None:
-        """By the first way that is proven, of keys before they are repeated if that can be."""
+        """Replaces the call by the first way that is proven, if possible with keys and values from
+        before they were repeated."""
         used = [user for user in self.node.users if user.users]
         if len(used) != 1 or used[0].args[1] != 0:
             return
@@ -75,12 +76,12 @@ class _Call:
     def _put(self, result: Node, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         made = put(self.graph, result, function, args, self.writes)
         made.meta["operator"] = self.node.target
-        # torch says that it may be random: nobody else removes it.
+        # torch tags its attention as random, so that no pass removes it as dead code.
         for dead in (*self.node.users, self.node):
             self.graph.erase_node(dead)
 
     def has_few_queries(self) -> bool:
-        """Or an unknown number of them."""
+        """Whether there are few queries, or nobody knows how many."""
         s = expression(self.s)
         return not isinstance(s, int) or s <= _MAX_QUERIES
 
@@ -105,11 +106,11 @@ class _Way(Protocol):
         """Whether the function gives what torch's gives, with these keys and values."""
 
     def build(self) -> _Made | None:
-        """Its nodes; None where a size has no node."""
+        """Makes the nodes that the function needs; None where a size has no node."""
 
 
 def _ways(at: _Call) -> list[_Way]:
-    """Those that may be tried, the fastest first."""
+    """The ways that may be tried, the fastest first."""
     found = _rule_of(at)
     padded = None
     if found is not None and not found.rule.is_padded:
@@ -133,7 +134,8 @@ def _rule_of(at: _Call) -> Found | None:
         return None
     found = find(at.module, at.mask, at.s, at.t)
     if found is not None and found.position is not None:
-        # It is read where the first reader stands.
+        # The replacement reads the position once, where its first reader stands: a write between
+        # the readers would be lost.
         first, last = at.writes.first([*found.readers]), at.writes.last([*found.readers])
         if at.writes.between(found.position, first, last):
             return None
@@ -147,7 +149,7 @@ class _Ruled:
         self.call, self.found = at, found
 
     def is_proven(self, result: Node, k: Node, v: Node) -> bool:
-        """As a function of any mask that follows the rule."""
+        """Tries the rule's function beside torch's with masks that follow the rule."""
         rule = self.found.rule
         masks = [] if self.call.mask is None else [self.call.mask]
         position = 1
@@ -204,6 +206,7 @@ class _Ruled:
             composites.cache_blocks, (b, s, t, rule.window), top(self.call.graph)
         )
         row = (at, b, s, t, rule.shift, rule.window)
+        # Calls before and after a write of the position must not share what is made of it.
         is_written = found.position is not None and self.call.writes.at_all(found.position)
         lengths = self.call.shared(
             composites.cache_lengths, row, before, before if is_written else 0
@@ -355,7 +358,8 @@ def _kept(mask: Any, writes: Writes) -> Node | None:
 
 
 def _as_mask(seen: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """What is seen [s, t] as a mask of a type and shape whose sizes may be 1."""
+    """The keys that are seen, [s, t], as a mask of the dtype and shape of `like`. Where that has a
+    size of 1, the first entry is taken."""
     for d in (1, 2):
         if like.dim() < d or like.shape[-d] == 1:
             seen = seen.narrow(-d, 0, min(1, seen.shape[-d]))

@@ -26,7 +26,7 @@ from anyop.torch.patterns.aten import operator
 from anyop.torch.patterns.aten_composites import flat
 
 _aten = torch.ops.aten
-_MAX_BATCH = 16  # one call per row of the batch
+_MAX_BATCH = 16  # each row of the batch is a call of its own
 
 
 def first_rows(batch: int, n: int, length: int) -> Any:
@@ -41,6 +41,7 @@ def write_rows(cache: Any, dim: int, index: Any, rows: Any, wraps: bool, first: 
     return _aten.index_copy_.default(cache, dim, index, rows)
 
 
+# By the schema, passes over a graph see what the function writes (_nodes/memory.py).
 write_rows.schema = torch._C.parse_schema(  # type: ignore[attr-defined]
     "write_rows(Tensor(a!) cache, int dim, Tensor index, Tensor rows, bool wraps, Tensor first) "
     "-> Tensor(a!)"
@@ -151,6 +152,7 @@ def _row_write(node: Node) -> tuple[Node, int, Node, Node, bool] | None:
     if node.target is not _aten.index_put_.default or (args[3:] or (False,))[0] or node.kwargs:
         return None
     given = [d for d, index in enumerate(args[1]) if index is not None]
+    # An index of bools is a mask, which says by its elements how many rows are written.
     if len(given) != 1 or args[1][given[0]].meta["val"].dtype == torch.bool:
         return None
     return args[0], given[0], args[1][given[0]], args[2], True

@@ -61,7 +61,7 @@ def convolution_backward(
     stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
     output_padding: Sequence[int], groups: int, output_mask: Sequence[bool],
 ) -> Any:  # fmt: skip
-    """Of x, weight and bias; None for those that output_mask does not ask for."""
+    """The gradients of x, weight and bias; None for those that output_mask does not ask for."""
     axes = x.ndim - 2
     if transposed or axes not in (1, 2, 3) or not any(output_mask):
         return NotImplemented

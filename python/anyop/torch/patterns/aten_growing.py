@@ -71,7 +71,7 @@ def _append(graph: Graph, node: Node, writes: Writes) -> None:
     if any(v.dim() != rank or v.dtype != node.meta["val"].dtype for v in values):
         return
     n, more = (v.shape[-2] for v in values)
-    if not statically_known_true(n >= 1):
+    if not statically_known_true(n >= 1):  # there must be a last row to repeat
         return
     if isinstance(expression(n), int) and not statically_known_true(more <= n):
         return  # most rows would be written twice

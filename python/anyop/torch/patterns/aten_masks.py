@@ -50,14 +50,14 @@ class Found:
 
 @dataclass
 class _Seen:
-    """What a mask is in one trial: [.., queries, keys]."""
+    """The mask of one trial, [.., queries, keys], and the position that it was made for."""
 
     mask: torch.Tensor
     position: int
 
 
 def seen_by(rule: Rule, s: int, t: int, position: int = 0) -> torch.Tensor:
-    """[s, t]"""
+    """[s, t]: which keys each query sees by the rule."""
     i, j = torch.arange(s)[:, None], torch.arange(t)[None]
     if rule.base == "all":
         return torch.ones(s, t, dtype=torch.bool)
@@ -127,7 +127,7 @@ def _has_data(module: GraphModule, node: Node) -> bool:
 
 
 class _Trials:
-    """What a mask is for the sizes, numbers and tensors that are tried."""
+    """Computes a mask for the sizes, numbers and tensors that are tried, and guesses its rule."""
 
     def __init__(self, fragment: Fragment, s: Any, t: Any, position: Node | None) -> None:
         self.fragment, self.position = fragment, position
@@ -162,6 +162,7 @@ class _Trials:
             return [0, 0] if self.is_padded else [0]
         near = {n + d for n in (0, t - s, t, 2 * t) for d in (-2, -1, 0, 1, 2)} | set(range(10))
         near |= {n + d for n in self.constants if n > 8 for d in (-1, 0, 1)}
+        # The list may be cut, so that the likely positions, near to the last keys, come first.
         return sorted(near | {-t - s, 3 * t + s, 1 << 20}, key=lambda n: (abs(n - t + s), n))
 
     def mask(self, sizes: Any, s: int, t: int, at: int, seed: int, is_wide: bool) -> _Seen:
@@ -193,7 +194,7 @@ class _Trials:
         return _Seen(made.expand(*made.shape[:-2], s, t), at)
 
     def guesses(self, seen: list[_Seen]) -> Iterator[Rule]:
-        """The likely first."""
+        """Rules that the masks suggest, the likely ones first."""
         yield Rule("all", is_padded=self.is_padded)
         shifts: dict[tuple[str, int], None] = {("last", 0): None}
         windows: dict[int, None] = {-1: None}

@@ -31,7 +31,7 @@ def fuse(module: GraphModule) -> None:
     """Replaces patterns whose intermediate values nobody else reads, and constants."""
     graph = module.graph
     aten_attention.merge_masks(graph)
-    fold_constants(module)
+    fold_constants(module)  # patterns ask for numbers, which programs compute at times
     for node in list(graph.nodes):
         _identity(graph, node)
         _functional(graph, node)
@@ -119,7 +119,7 @@ def _number(value: Any) -> float | None:
 
 
 def _source(node: Any) -> Any:
-    """What is cast."""
+    """The value that a node casts; other nodes as they are."""
     return node.args[0] if isinstance(node, Node) and node.target in _CASTS else node
 
 
@@ -136,7 +136,8 @@ def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
     if _argument(power, _aten.pow.Tensor_Scalar) is None or scaled is None:
         return
     if power.args[0].meta["val"].dtype is torch.float64:
-        return  # nearer to the exact norm than a trial can tell
+        return  # ours is so near to the exact norm that no trial tells it from one in f64
+    # The longest end comes first: a shorter one leaves the weight and casts to others.
     for last, weight, offset in reversed(list(_ends(scaled))):
         for x, norm in _normed(power.args[0]):
             given = [x] if weight is None else [x, weight]
@@ -152,8 +153,8 @@ def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
 
 
 def _normed(wide: Node) -> list[tuple[Node, Any]]:
-    """What may be normed, of what is squared: it, what is cast to it, or what a mean is taken
-    from."""
+    """Tensors that the norm may be of, and which norm, for the tensor that is squared: that tensor,
+    the one that was cast to it, or for a layer norm the one that a mean was taken from."""
     found = [(x, _RMS_NORM) for x in dict.fromkeys((_source(wide), wide))]
     whole: Any = wide.args[0] if wide.target is _aten.sub.Tensor else None
     if isinstance(whole, Node):

@@ -116,14 +116,14 @@ def _factors(straight: Any, turned: Any) -> list[tuple[Node, Node, Node]]:
 
 
 def _row(table: Node, head: int) -> Node:
-    """The same [b, t, d], if a program has it: it adds the dimension of heads in each layer."""
+    """The table as [b, t, d], if a program has that: each layer adds the dimension of heads."""
     args: Any = table.args
     is_new = table.target is _aten.unsqueeze.default and args[1] % 4 == head
     return args[0] if is_new else table
 
 
 def _leaf(node: Node) -> Node:
-    """What a table is computed from, one tensor after the other."""
+    """The tensor that a table is computed from, through calls that read one tensor each."""
     while node.op == "call_function":
         sources = [n for n in node.all_input_nodes
                    if isinstance(n.meta.get("val"), torch.Tensor)
@@ -149,7 +149,8 @@ def _head_dimension(x: Node, cos: Node, sin: Node) -> int:
 
 
 def _wholes(add: Node, x: Node) -> list[tuple[Node, Node]]:
-    """What is rotated, behind which the rest of a head is put, if there is one; then x alone."""
+    """(node of the result, whole heads), where only the first elements of heads are rotated and the
+    program joins the rest to them; then (add, x), the rotated elements alone."""
     user = only_user(add)
     rows = [(add, x)]
     if user is None or user.target is not _aten.cat.default:

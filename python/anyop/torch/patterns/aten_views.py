@@ -50,7 +50,7 @@ def alias(node: Node, x: Value, sizes: Sizes) -> Value:
 
 @view(_aten.expand.default)
 def expand(node: Node, x: Value, sizes: Sizes) -> Value:
-    """Only new dimensions of size 1 have no stride 0."""
+    """Refuses to repeat elements: a graph has no stride 0. So only dimensions of size 1 are new."""
     shape = _shape(node, sizes)
     if [str(n) for n in shape if str(n) != "1"] != [str(n) for n in x.shape if str(n) != "1"]:
         raise Unconverted("expand repeats elements")
@@ -142,7 +142,7 @@ def getitem(node: Node, x: Any, sizes: Sizes) -> Value:
 
 @view(_aten.as_strided.default)
 def as_strided(node: Node, x: Value, sizes: Sizes) -> Value:
-    """A slice of each dimension of a contiguous tensor, split into some."""
+    """A slice of each dimension of the contiguous source; it may be split into several."""
     source: Any = node.args[0]
     base = source.meta["val"]
     if not is_laid_out_from_zero(source):

@@ -33,7 +33,8 @@ OPERATORS = {
     },
 }
 
-# What linear computes after the sum, for torch's autograd: linear's own gradient has none of them.
+# The activations that linear applies to its sum, as functions that torch differentiates: linear's
+# own gradient has none of them.
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.relu,
     "relu2": lambda x: torch.relu(x).square(),
@@ -57,7 +58,7 @@ ROPE_KINDS = {
     "proportional": "proportional",
 }
 
-# Its other keys, and the parameters of the table's operator.
+# The other keys of such a configuration, and the parameters of the operator that makes the table.
 ROPE_KEYS = {
     "rope_theta": "base",
     "factor": "factor",

@@ -43,7 +43,7 @@ class Asked(TorchDispatchMode):
 
 
 def main() -> int:
-    """By its arguments; the status is the program's, 1 where it raised."""
+    """Runs the program of the command line; the status is 1 where it raised or ended with one."""
     file, program = sys.argv[1:3]
     sys.argv = sys.argv[2:]
     sys.path[0] = str(Path(program).parent)

@@ -18,7 +18,8 @@ def register(word: str) -> None:
         def get_backend_features(self, device: torch.device) -> OrderedSet[Any]:
             return OrderedSet()
 
-        def group_fn(self, sizes: Any) -> Any:  # the first that is asked for a kernel
+        # Inductor calls this one first where it begins to write a kernel.
+        def group_fn(self, sizes: Any) -> Any:
             raise NotImplementedError(
                 f"{word}: Inductor writes no kernels for this device. "
                 'Try torch.compile(mode="lite") or backend="aot_eager"'

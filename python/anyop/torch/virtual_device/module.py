@@ -11,7 +11,7 @@ import torch
 
 
 def module_of(word: str) -> Any:
-    """The module, once the backend has begun."""
+    """The module; the backend must have begun, since its devices are counted here."""
     module: Any = types.ModuleType(f"torch.{word}")
     started_in, count = os.getpid(), int(torch.ops.anyop_device.device_count())
     generators: list[torch.Generator] = [
@@ -40,7 +40,7 @@ def module_of(word: str) -> Any:
         def __exit__(self, *_: object) -> None:
             torch.accelerator.set_device_index(self.before)
 
-    # For random numbers and checkpoints.
+    # torch.manual_seed, torch.random and checkpoints ask for these.
     module.default_generators = generators
     module._is_in_bad_fork = lambda: os.getpid() != started_in
     module.manual_seed_all = lambda seed: [g.manual_seed(seed) for g in generators]

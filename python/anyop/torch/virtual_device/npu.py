@@ -20,12 +20,12 @@ from anyop.hosting.sentences import clause
 from anyop.npu import startup
 from anyop.torch._route.build import VERSION, of_torch
 
-# Of the backend for virtual devices, which torch_npu takes the place of.
+# The parts of the backend for virtual devices that serve here too: torch_npu is the backend.
 SHARED = ("boxed.cc", "copies.cc", "library.cc", "table.cc")
 
 
 def product() -> build.Product:
-    """What they are made of. Raises CannotBuildError."""
+    """What the kernels are made of. Raises CannotBuildError where the sources are not here."""
     shared, own = build.carried("devices/virtual/torch"), build.carried("devices/npu/torch")
     return build.Product(
         name="npu_torch",
