@@ -12,7 +12,9 @@
 
 namespace anyop {
 
-inline constexpr std::int64_t kSafetensorsAlignment = 64;  // where our headers end
+// Our headers end at a multiple of this, so that the elements of a file that is mapped into memory
+// are aligned as those that anyop allocates.
+inline constexpr std::int64_t kSafetensorsAlignment = 64;
 
 // What the format calls a dtype, and the dtype of such a name, or -1.
 std::string_view SafetensorsName(DType dtype);
