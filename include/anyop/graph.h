@@ -74,7 +74,7 @@ class GraphOperand {
   Array array_;
 };
 
-// An argument by its parameter's name, as Named for those that are no literals.
+// An argument by its parameter's name, as Named, for arguments that are no literals.
 class NamedOperand : public GraphOperand {
  public:
   NamedOperand(const char* name, GraphOperand operand) : GraphOperand(std::move(operand)) {

@@ -123,7 +123,8 @@ class Array {
     Layout() = default;
     Layout(const Layout& other) { *this = other; }
     Layout& operator=(const Layout& other);
-    // After a change of sizes or strides. Contiguous tensors have no strides.
+    // Called after a change of sizes or strides. The tensor of a contiguous array has null for its
+    // strides.
     void Connect();
   };
 
@@ -147,7 +148,8 @@ class Argument {
   Argument(T f) : value_(FloatValue(double(f))) {}
   Argument(DType d) : value_(DTypeValue(d)) {}
   Argument(const char* word) : Argument(std::string_view(word)) {}
-  Argument(std::string_view word) : value_(WordValue(word, 0)) {}  // the call numbers it
+  // Its number is not known here: the call looks it up in the operator's signature.
+  Argument(std::string_view word) : value_(WordValue(word, 0)) {}
   Argument(std::span<const std::int64_t> list) : value_(IntsValue(list.data(), list.size())) {}
   Argument(const std::vector<std::int64_t>& list) : Argument(std::span(list)) {}
   Argument(std::initializer_list<std::int64_t> list)

@@ -87,7 +87,8 @@ struct Tensor : DLTensor {
 };
 static_assert(sizeof(Tensor) == sizeof(DLTensor) && std::is_standard_layout_v<Tensor>);
 
-// A tensor without its data: what an operator's check takes for a tensor that it does not read.
+// A tensor without its data: the parameter of an operator's check that does not read the tensor.
+// The data of a call on a device then need no copy to the host.
 class TensorShape : private DLTensor {
  public:
   DType type() const { return tensor().type(); }

@@ -57,6 +57,7 @@ class Checker {
       const Param& p = form_.params[std::size_t(i)];
       if (p.kind == ParamKind::kWord && !CheckWord(i, p)) return false;
     }
+    // A size with two unbound variables waits until another argument, which may follow, binds one.
     std::uint64_t before;
     do {
       before = b_.bound;
@@ -247,7 +248,7 @@ class Checker {
         const bool is_zero = other.known && other.i == 0;
         const Number rest = is_zero ? size : compute(NodeOp::kMod, size, other);
         if (!IsEqual(i, rest, Int(0))) return Solved::kInexact;
-        if (is_zero) return Solved::kYes;
+        if (is_zero) return Solved::kYes;  // whatever the variable is
       }
       size = TurnedAround(b_.symbols, n.op, in_a, size, other);
       if (size.fault != Fault::kNone) return Solved::kInexact;
@@ -323,6 +324,7 @@ bool CheckForm(const Contract& contract, int form, const anyop_value* frame, Bin
 int Check(const Contract& contract, const anyop_value* frame, Bindings* bindings,
           std::string* error, std::uint64_t unknown_params) {
   if (!CheckKinds(contract, frame, error)) return -1;
+  // A lone form is not asked whether it fits: the sentences of CheckForm say more than NoForm.
   int form = 0;
   if (const int n = int(contract.forms.size()); n > 1) {
     while (form < n && FormFits(contract, form, frame, unknown_params) == Fit::kNo) ++form;

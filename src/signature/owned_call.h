@@ -13,6 +13,7 @@
 namespace anyop {
 
 using Shape = std::vector<std::int64_t>;  // an unknown size is -1
+// A shape with a size that no tensor has.
 inline Shape UnknownRank() { return {INT64_MIN}; }
 
 class OwnedCall {
@@ -50,6 +51,7 @@ class OwnedCall {
   const Contract* contract_;
   DLDevice device_;
   std::vector<anyop_value> frame_;
+  // Deques, because the frame points into them, and they move nothing as they grow.
   std::deque<Shape> shapes_;
   std::deque<DLTensor> tensors_;
   std::deque<std::vector<const DLTensor*>> lists_;

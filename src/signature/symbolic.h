@@ -18,8 +18,7 @@ int InferPartial(const Contract& contract, const anyop_value* frame, std::uint64
 
 // The whole contract as JSON: parameters with kinds and defaults, and per form the dimensions,
 // results and conditions, whose expressions are texts; facts (facts.h). dtypes is {"set": [...]},
-// {"var": name} or
-// {"param": name}.
+// {"var": name} or {"param": name}.
 std::string ContractJson(const Contract& contract);
 
 }  // namespace anyop

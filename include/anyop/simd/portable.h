@@ -35,7 +35,7 @@ ANYOP_LANE_FN U ToBits(U u, BF16) {
 }
 ANYOP_LANE_FN U FromBits(U h, F16) {
   const U m = h & 0x7fff, sign = (h & 0x8000) << 16;
-  const U finite = Bits(Value(m << 13) * 0x1p112f);  // subnormals included
+  const U finite = Bits(Value(m << 13) * 0x1p112f);  // biases 127 - 15; subnormals included
   const U other = 0x7f800000 | m << 13 | (U(m > 0x7c00) & 0x400000);
   return sign | Blend(m >= 0x7c00, other, finite);
 }
