@@ -83,13 +83,14 @@ struct F16 {
     } else if (a < 0x38800000u) {  // below 2^-14: adding 0.5 lines the ulp up with 2^-24
       const float r = std::bit_cast<float>(a) + 0.5f;
       bits = std::uint16_t(sign | (std::bit_cast<std::uint32_t>(r) - 0x3f000000u));
-    } else {
+    } else {  // from bias 127 to 15; 0xfff and the last bit that is kept round half to even
       bits = std::uint16_t(sign | ((a - 0x38000000u + 0xfff + (a >> 13 & 1)) >> 13));
     }
   }
   ANYOP_INLINE explicit operator float() const {
     const std::uint32_t sign = std::uint32_t(bits & 0x8000) << 16, m = bits & 0x7fff;
-    if (m > 0x7c00) return std::bit_cast<float>(sign | 0x7fc00000u | (m & 0x3ff) << 13);  // quiet
+    // A NaN becomes a quiet one, as the conversion instructions do: all kernels give the same bits.
+    if (m > 0x7c00) return std::bit_cast<float>(sign | 0x7fc00000u | (m & 0x3ff) << 13);
     if (m == 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u);
     if (m >= 0x400) return std::bit_cast<float>(sign | ((m << 13) + 0x38000000u));
     const float s = float(m) * 0x1p-24f;

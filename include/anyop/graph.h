@@ -103,6 +103,7 @@ class GraphRecorder {
   // tensor per result. `mut` arguments are changed in place.
   template <class... A>
   std::vector<GraphTensor> Call(std::string_view op, const A&... args) {
+    // One more than there are, because no array has 0 elements.
     const GraphOperand operands[] = {GraphOperand(args)..., GraphOperand(std::nullopt)};
     return Record(op, std::span(operands, sizeof...(A)));
   }

@@ -30,6 +30,8 @@
 
 namespace anyop {
 
+// always_inline, because Context is not in the namespace of an instruction set: a copy that one
+// file leaves could be called by another one.
 struct Context : anyop_context {
   // Runs f(begin, end) over parts of [0, n), on several threads where that pays.
   // grain: the least number of items worth 2 us.
@@ -49,6 +51,7 @@ struct Context : anyop_context {
   // nanoseconds.
   template <class F>
   [[gnu::always_inline]] void ForRows(const Tensor& x, F&& f, double element_ns = 0.25) const {
+    // 10 ns for a row itself; without them rows of no elements would divide by 0.
     const double row_ns = double(x.row_size()) * element_ns + 10;
     const std::int64_t rows = x.rows(), grain = std::int64_t(2000 / row_ns) + 1;
     if constexpr (std::is_invocable_v<F&, std::int64_t, std::int64_t>) {
@@ -196,7 +199,7 @@ constexpr Thunk<kFunction, R, A...> MakeThunk(R (*)(const Context&, A...)) {
 // A function bound to the frame: run, and one letter per parameter.
 struct RunFunction {
   anyop_run run = nullptr;
-  const char* params = "";  // never null: CheckOp reads its letters in a constant expression
+  const char* params = "";  // never null: under sanitizers no constant expression may ask for that
 };
 // kFunction: void (or int) f(const Context&, the operator's parameters, then its results).
 template <auto kFunction>
@@ -209,6 +212,7 @@ constexpr RunFunction Bind() {
 #ifndef ANYOP_KERNEL_NAME
 #define ANYOP_KERNEL_NAME "cpu_" ANYOP_DETAIL_TEXT(ANYOP_ISA)
 #endif
+// In two steps, here and below, because # and ## do not expand their operands.
 #define ANYOP_DETAIL_TEXT(name) ANYOP_DETAIL_QUOTED(name)
 #define ANYOP_DETAIL_QUOTED(name) #name
 
@@ -271,6 +275,8 @@ constexpr std::int32_t CheckOp(std::string_view signature, const KernelList& ker
   const auto forms = ParseForms(signature);
   const std::string all = KernelLetters(forms[0]);
   for (std::uint64_t k = 0; k < kernels.n; ++k) {
+    // Of the first letter: GCC takes a pointer to letters for no constant, even where they are
+    // known.
     if (!__builtin_constant_p(kernels.first[k]->run.params[0])) continue;
     if (kernels.first[k]->run.params != all) a_kernel_does_not_fit_the_signature();
   }

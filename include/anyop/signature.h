@@ -15,7 +15,8 @@ namespace anyop {
 inline constexpr int kMaxRank = 8, kMaxVars = 48, kMaxDTypeVars = 8, kMaxResults = 8,
                      kMaxParams = 40, kMaxWords = 64, kMaxForms = 32, kMaxConditions = 64,
                      kMaxListDefault = 64;
-// Bounded, because everything that reads an expression recurses, in C++ and in Python.
+// Everything that reads an expression recurses. Without a bound a chain of 60,000 terms ends a
+// process, and one of 1,000 is too deep for Python.
 inline constexpr int kMaxExpressionDepth = 100;
 inline constexpr std::size_t kMaxName = 100, kMaxText = 65536;  // characters
 

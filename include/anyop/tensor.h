@@ -19,6 +19,7 @@ inline std::uintptr_t AddressOf(const DLTensor& t) {
   return reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
 }
 
+// Its members are always_inline, so that no file with a wider instruction set leaves a copy of one.
 struct Tensor : DLTensor {
 #define ANYOP_MEMBER [[gnu::always_inline]]
   template <class T>

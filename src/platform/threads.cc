@@ -102,7 +102,6 @@ void ParallelFor(int threads, std::int64_t n, std::int64_t grain, RangeFunction 
   if (estimated_ns <= 0) estimated_ns = double(n) / double(grain) * kGrainNs;
   if (threads > 1 && n > grain && estimated_ns >= kWorthSharing && !t_in_region) {
     Host* host = g_host.load(std::memory_order_acquire);
-    // Asked in each region, so that torch.set_num_threads holds from the next call on.
     const int bound = host && host->threads.count ? host->threads.count() : 0;
     if (bound > 0) threads = std::min(threads, bound);
     if (threads > 1) {

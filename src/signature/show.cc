@@ -41,7 +41,7 @@ std::string ShowWithin(const Form& form, int node, int strength) {
 
 std::string ShowDouble(double v) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.15g", v);
+  std::snprintf(text, sizeof text, "%.15g", v);  // as written: 17 digits would make 0.1 longer
   std::string s = text;
   if (s.find_first_of(".en") == std::string::npos) s += ".0";
   return s;

@@ -81,7 +81,7 @@ ANYOP_LANE_FN F32 Widen(U8 b, F8E4M3) {
 }
 #endif
 
-// Lanes that hold bytes.
+// Stores the lowest byte of each of the first n lanes.
 template <class N>
 ANYOP_LANE_FN void StoreLowBytes(void* p, I32 v, N n) {
 #if defined(__AVX512F__)

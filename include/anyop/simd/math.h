@@ -2,7 +2,8 @@
 // Functions of lanes that no instruction computes. Included by simd.h only.
 //
 // They take N vectors through every step together: one chain of 20 dependent operations of 4 cycles
-// each keeps a core with two FMA units at an eighth of its rate.
+// each keeps a core with two FMA units at an eighth of its rate (silu_and_mul [1, 28672] in f32:
+// 4.9 us with one vector at a time, 4.0 with several).
 #pragma once
 
 namespace anyop {
@@ -52,9 +53,9 @@ ANYOP_LANE_FN void ExpOfParts(F32 (&r)[N], const F32 (&n)[N]) {
 
 }  // namespace lanes
 
-// x[k] = e^x[k] = 2^n e^r, r = x - n ln 2. T says what the result is for: of bf16 or f16, where one
-// rounding hides errors of 2^-16 and 2^-19, or f32: 1 ulp. Times 2^kShift, so that what is divided
-// later need not be rounded as a subnormal before.
+// x[k] = e^x[k] = 2^n e^r, r = x - n ln 2. T: the dtype that the result is rounded to. For bf16 and
+// f16 that rounding hides errors of 2^-16 and 2^-19, so that fewer terms do; f32: 1 ulp. The result
+// is times 2^kShift: without it, softmax would round a subnormal here and again when it divides.
 template <class T = float, int kShift = 0, int N>
 ANYOP_LANE_FN void ExpAll(F32 (&x)[N]) {
   F32 n[N];
