@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a library of a device is: memory that is not the host's, and work that ends after the call
- * which began it has returned.
+/* The interface of a library of a device: memory that is not the host's, and work that ends after
+ * the call which began it has returned.
  *
  * C only, by the rules of abi.h: structs begin with their size, fields are appended, strings are
  * NUL-terminated UTF-8 and live as long as the library, no exception crosses. Functions that return

@@ -134,7 +134,8 @@ class Array {
   std::shared_ptr<void> owner_;
 };
 
-// An argument of a call. Refers to what it was made of until the end of the call.
+// An argument of a call. It refers to the value that it was made of, which must live until the end
+// of the call.
 class Argument {
  public:
   Argument(std::nullopt_t) : value_{} {}

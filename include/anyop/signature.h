@@ -95,7 +95,7 @@ struct Node {
   std::string_view text{};                             // of a literal or a name
   std::uint32_t position = 0;                          // in the text that was parsed
   std::uint32_t depth = 1;                             // nodes on the longest path to a leaf
-  std::uint64_t params = 0, vars = 0, dtype_vars = 0;  // what the tree below uses, by bit
+  std::uint64_t params = 0, vars = 0, dtype_vars = 0;  // those that the tree below uses, by bit
 };
 
 struct DTypes {

@@ -44,7 +44,7 @@ struct BoundResult {
 
 struct BoundGradient {
   const BoundCall* forward;   // the call to differentiate: with every result that sources name
-  const BoundCall* gradient;  // declines what is not wanted
+  const BoundCall* gradient;  // declines the gradients that are not wanted
   std::vector<anyop_source> sources;  // per input of `gradient`, by numbers of `forward`
   std::vector<int> targets;           // per result of `gradient`: the input of `forward`
 };

@@ -9,8 +9,8 @@
 //   scope   = "strict" | "batch_invariant" | "threads" "=" number | "policy" "=" string
 //   string  = '"' with \\ \" \n and \xNN for what is no printable ASCII '"'
 //
-// What is written names every parameter in order, full names, and numbers that read back as they
-// were, bit for bit (but for the payload of a NaN).
+// A text that anyop writes names every parameter in order and operators by their full names. Its
+// numbers read back as they were, bit for bit (but for the payload of a NaN).
 #pragma once
 #include <deque>
 #include <memory>

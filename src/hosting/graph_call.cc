@@ -54,7 +54,7 @@ std::vector<GraphNumber> InOrder(const Graph& graph, std::vector<GraphNumber> nu
   return ordered;
 }
 
-// size = a*symbol + b, of one symbol.
+// A size that is a*symbol + b, with one symbol: such a size can be solved for the symbol.
 struct Linear {
   int symbol = -1;
   std::int64_t a = 0, b = 0;

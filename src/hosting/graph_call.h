@@ -12,7 +12,7 @@ namespace anyop {
 
 std::unique_ptr<BoundCall> MakeGraphCall(GraphText text, const ScopeState& scope);
 
-// The text of a call of this graph. numbers: those of its inputs that are no tensors, in any
+// The text of a call of this graph. numbers: the inputs of the graph that are no tensors, in any
 // order. Throws InvalidArgument for a graph that has state or constants.
 std::string TextOfGraphCall(const Graph& graph, std::vector<GraphNumber> numbers,
                             const ScopeState& scope);

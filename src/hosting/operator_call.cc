@@ -68,7 +68,8 @@ class OperatorCall : public BoundCall {
   void AddResults() {
     ResultShape shapes[kMaxResults];
     std::string error;
-    // Where this fails, only ranks tell the dtypes, or the first inference says what is wrong.
+    // This may fail: either the dtypes depend on ranks, which the text does not have, or the call
+    // is wrong, which the first inference will say.
     const bool is_known = InferPartial(*op_.contract, own_.call.frame(), 0, shapes, &error) >= 0;
     for (int r = 0; r < op_.n_results; ++r) {
       if (!(own_.wanted >> r & 1)) continue;

@@ -159,7 +159,7 @@ CacheSizes DetectCaches() {
   return sizes;
 }
 
-// Cores by affinity; hardware threads of one core count once.
+// The cores that this process may run on by its affinity; hardware threads of one core count once.
 int AffinityCores() {
   cpu_set_t allowed;
   if (!ReadProcessors(allowed)) return int(std::max(1u, std::thread::hardware_concurrency()));

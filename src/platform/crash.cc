@@ -15,8 +15,8 @@
 namespace anyop {
 namespace {
 
-// The handler reads nothing but this: no lock, no allocation, no thread-local storage that may have
-// to be made.
+// The handler reads nothing but these notes: it may take no lock and allocate nothing, so that it
+// may not touch thread-local storage either, which may have to be made.
 struct Note {
   std::atomic<int> thread{0};  // 0: free; -1: taken, its text is being written
   std::atomic<std::uint64_t> order{0};

@@ -19,7 +19,7 @@ inline void WriteFloatMode(std::uint64_t mode) {
   __builtin_ia32_ldmxcsr(std::uint32_t(mode | met));
 }
 #elif defined(__aarch64__)
-// FPCR, which holds no such flags.
+// FPCR, which holds no flags of exceptions that were met.
 inline constexpr std::uint64_t kDefaultFloatMode = 0;
 inline std::uint64_t ReadFloatMode() {
   std::uint64_t mode;

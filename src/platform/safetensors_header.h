@@ -16,7 +16,7 @@ namespace anyop {
 // are aligned as those that anyop allocates.
 inline constexpr std::int64_t kSafetensorsAlignment = 64;
 
-// What the format calls a dtype, and the dtype of such a name, or -1.
+// The format's name for a dtype; and the dtype that has a name in the format, or -1.
 std::string_view SafetensorsName(DType dtype);
 int FindSafetensorsName(std::string_view name);
 

@@ -18,7 +18,7 @@
 namespace anyop {
 namespace {
 
-constexpr double kGrainNs = 2000;       // what `grain` items take
+constexpr double kGrainNs = 2000;       // the time that `grain` items take at least
 constexpr double kWorthSharing = 4000;  // a region costs about 500 ns
 // Several, because a thread that another process interrupts then holds only a small part.
 constexpr int kChunksPerThread = 4;

@@ -82,8 +82,8 @@ class Checker {
   }
 
  private:
-  // i: the parameter that is wrong. A call with symbols reads what it must be: its sizes have no
-  // numbers that the sentence could compare.
+  // i: the parameter that is wrong. For a call with symbols the text says only what the argument
+  // must be, because its sizes have no numbers that a sentence could compare.
   template <class Text>
   bool Refuse(int i, Text&& text) {
     error_ = b_.symbols ? RequiredArgument(state_, i) : text();
@@ -175,7 +175,7 @@ class Checker {
     }
     return true;
   }
-  // Whether a size of -1, which says nothing; a symbol is below 0 too.
+  // Whether a size is unknown. Not every size below 0 is: a symbol is below 0, too.
   bool IsUnknown(std::int64_t size) const { return size < 0 && SizeNumber(b_, size).symbol == 0; }
   // Whether two numbers that argument i gives are equal, or required to be. Out of line, as Solve:
   // most sizes bind a variable or are compared as integers.

@@ -148,7 +148,7 @@ struct Evaluator {
   Number BytesOf(const Number& dtype) const {
     return dtype.known ? Int(Bytes(DType(dtype.i))) : Unknown();
   }
-  // A result is not allocated yet: what it measures comes from its type.
+  // A result is not allocated yet, so that its sizes are computed from its type.
   Number MeasureResult(const TensorType& t, NodeOp op) const {
     if (t.has_dots && bindings.n_lead < 0) return Unknown();
     const int lead = t.has_dots ? bindings.n_lead : 0, rank = lead + int(t.dims.size());
@@ -188,7 +188,7 @@ struct Evaluator {
     }
     return all;
   }
-  // Of two truth values of which neither decides the operator.
+  // `and` or `or` of two truth values of which neither decides the result alone.
   Number Joined(NodeOp op, const Number& x, const Number& y) const {
     return x.known ? y : y.known ? x : Symbolic(bindings.symbols, op, x, y);
   }

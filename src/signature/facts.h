@@ -16,7 +16,7 @@ struct Facts {
   bool has_in_place;             // that result may take the first parameter's memory in every form
   bool takes_mask;               // there are several results, and a caller may decline some of them
   bool needs_tensor;             // some tensor must be given
-  std::uint64_t mut_params = 0;  // what a call writes, by bit
+  std::uint64_t mut_params = 0;  // parameters that a call writes, by bit
   // Parameters with a default before one without: only a call by keyword can leave them out.
   std::vector<int> by_keyword;
   std::vector<int> declined_without;  // per result: the parameter without which it is left out; -1

@@ -40,9 +40,9 @@ class OwnedCall {
   void SetDType(int i, DType value);
   void SetInts(int i, std::vector<std::int64_t> values);
   void SetFloats(int i, std::vector<double> values);
-  void SetDefault(int i);  // what an omitted argument has; None where there is no default
+  void SetDefault(int i);  // the value of an omitted argument; None where there is no default
 
-  // "x = bf16[2, 8], weight = None, eps = 1e-06": what was given.
+  // "x = bf16[2, 8], weight = None, eps = 1e-06": the arguments that were given.
   std::string Text() const;
 
  private:

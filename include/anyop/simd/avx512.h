@@ -44,7 +44,7 @@ ANYOP_LANE_FN __m256i ToBF16(__m512 v) {
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(RoundBF16(v), 16));
 }
 #if defined(__AVX512BF16__)
-// vcvtne2ps2bf16 takes subnormals for 0: what it gives of them is to be made the long way.
+// vcvtne2ps2bf16 takes subnormals for 0: vectors that hold one are converted by RoundBF16.
 ANYOP_LANE_FN bool AnySubnormal(__m512 a, __m512 b) {
   constexpr int kSubnormal = 0x20;
   return !_kortestz_mask16_u8(_mm512_fpclass_ps_mask(a, kSubnormal),
