@@ -88,8 +88,8 @@ class GraphRecorder {
   explicit GraphRecorder(std::string name = "graph");
   ~GraphRecorder();
 
-  // An input of the graph: a replay is given its inputs in the order of these calls. type: "bf16[n,
-  // 576]", or "int", "float", "bool".
+  // An input of the graph: a replay is given its inputs in the order of these calls.
+  // type: "bf16[n, 576]", or "int", "float", "bool".
   GraphTensor Input(std::string_view name, std::string_view type);
   // Memory of the caller, read and written at its own address for as long as the graph lives.
   // is_frozen: nobody changes it, so that it may be packed.

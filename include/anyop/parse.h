@@ -312,8 +312,9 @@ struct SignatureParser : ExpressionParser {
     form.conditions.push_back({node, text.substr(start, end - start)});
   }
 
-  // ---- Rules True if `node` is made of sums and products that hold the variable once: a call can
-  // then turn it around until the variable stands alone.
+  // ---- Rules
+  // True if `node` is made of sums and products that hold the variable once: a call can then turn
+  // it around until the variable stands alone.
   constexpr bool CanSolve(int node, std::uint64_t var) const {
     const Node& n = form.node(node);
     if (n.op == NodeOp::kVar) return true;

@@ -199,9 +199,8 @@ constexpr std::string KernelLetters(const Form& form) {
   for (const Result& r : form.results) letters += r.is_optional ? 'T' : 't';
   return letters;
 }
-// Whether a check with these letters fits parameters whose letters are `wanted`. For a tensor (t T
-// l) it may take the shape alone (s S m), so that a call on a device need not copy data to the
-// host.
+// Whether a check with these letters fits parameters whose letters are `wanted`. It may take the
+// shape alone (s S m) of a tensor (t T l): then a call on a device copies no data to the host.
 constexpr bool IsCheckOf(std::string_view letters, std::string_view wanted) {
   if (letters.size() != wanted.size()) return false;
   for (std::size_t i = 0; i < letters.size(); ++i) {

@@ -5,7 +5,8 @@
 //   operator= name "(" [argument {"," argument}] ")" ["->" result {"," result}]
 //   argument= parameter "=" (dtype | number | True | False | None | 'word' | "[" ... "]")
 //   result  = name | "_"                              one for each result of the operator
-//   graph   = ("graph" "(" string | "saved" "(" path "," name "," digest) {"," input "=" number} ")"
+//   graph   = ("graph" "(" string | "saved" "(" path "," name "," digest)
+//             {"," input "=" number} ")"
 //   scope   = "strict" | "batch_invariant" | "threads" "=" number | "policy" "=" string
 //   string  = '"' with \\ \" \n and \xNN for what is no printable ASCII '"'
 //

@@ -8,8 +8,8 @@ namespace anyop {
 // level: 0 debug, 1 info, 2 warning. Goes to the sink if ANYOP_LOG lets it.
 void Log(int level, const char* text);
 
-// Messages about what passes do to graphs. They are debug messages; ANYOP_LOG=graph shows them
-// without the others.
+// Messages about what passes do to graphs. ANYOP_LOG=graph shows them without all other debug
+// messages.
 bool LogsGraphs();
 void LogGraph(const std::string& text);
 

@@ -10,7 +10,7 @@
 namespace anyop {
 namespace {
 
-// Where a signature wants a longer list, a short one is made, and Check refuses the try.
+// Where a signature wants a longer list, a short one is made, and the try fails.
 constexpr std::int64_t kLongestList = 4096;
 
 class Generator {

@@ -60,7 +60,7 @@ template <class T = float, int kShift = 0, int N>
 ANYOP_LANE_FN void ExpAll(F32 (&x)[N]) {
   F32 n[N];
   if constexpr (!kScaleSaturates) {
-    // Beyond these limits the result is 0 or infinity. NaN is the second operand, and stays.
+    // Beyond these limits e^x is 0 or infinity. NaN is the second operand, and stays.
     lanes::Each<N>([&](int k) { x[k] = Max(Set(-104.0f), Min(Set(89.0f), x[k])); });
   }
   lanes::Each<N>([&](int k) { n[k] = Round(x[k] * Set(kLog2E)); });
@@ -83,14 +83,14 @@ ANYOP_LANE_FN void ExpBelowAll(F32 (&x)[N], F32 scale, F32 m) {
   const F32 scale2 = scale * Set(kLog2E), minus_m2 = Zero() - m * Set(kLog2E);
   lanes::Each<N>([&](int k) { n[k] = Round(Fma(x[k], scale2, minus_m2)); });
   if constexpr (!kScaleSaturates) {
-    // 2^-151 e^r rounds to 0 for every r that ExpOfParts takes.
+    // 2^-151 e^r rounds to 0 in f32 for every r that ExpOfParts takes.
     lanes::Each<N>([&](int k) { n[k] = Max(Set(-151.0f), n[k]); });
   }
   lanes::Each<N>([&](int k) { r[k] = Fma(n[k], Set(kLn2High), m); });
   lanes::Each<N>([&](int k) { x[k] = FmaExact(x[k], scale, Zero() - r[k]); });
   lanes::Each<N>([&](int k) { x[k] = Fma(n[k], Set(-kLn2Low), x[k]); });
   if constexpr (!kScaleSaturates) {
-    // Where n was raised, r is far below its range: any r within does, as the result is 0.
+    // Where n was raised, r is far below its range: any r within does, as 2^n e^r rounds to 0.
     lanes::Each<N>([&](int k) { x[k] = Max(Set(-0.35f), x[k]); });
   }
   if constexpr (kShift != 0) lanes::Each<N>([&](int k) { n[k] = n[k] + Set(float(kShift)); });
