@@ -112,7 +112,7 @@ typedef struct {
 
 enum {
   ANYOP_FLAG_BATCH_INVARIANT = 1,
-  ANYOP_FLAG_CUT_ALL = 2 /* a test: regions are cut into parts even where that does not pay */
+  ANYOP_FLAG_CUT_ALL = 2 /* for tests: regions are cut into parts even where that does not pay */
 };
 
 struct anyop_context {
@@ -169,8 +169,9 @@ typedef struct {
       check; /* refuses what no signature can say, before anything is written; NULL for none */
   const char* check_params;
   int32_t checked; /* 1: the compiler has compared the kernels with the signature */
-  /* 1: a row of what has the dimensions "..." depends on the same row of such arguments and on
-   * whole ones, bit for bit, however many rows the call has. Graphs cut such calls by rows. */
+  /* 1: row r of a result whose type begins with "..." depends, bit for bit and however many rows
+   * the call has, only on row r of arguments whose type begins with "...", and on all of the other
+   * arguments. Graphs cut calls of such operators by rows. */
   int32_t rowwise;
   /* Called after `check`, in check mode alone: refuses data that harm no memory and make results
    * meaningless. */

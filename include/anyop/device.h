@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a library of a device is: memory that is not the host's, and work that ends after the call
- * which began it has returned.
+/* The interface of a library of a device: memory that is not the host's, and work that ends after
+ * the call which began it has returned.
  *
  * C only, by the rules of abi.h: structs begin with their size, fields are appended, strings are
  * NUL-terminated UTF-8 and live as long as the library, no exception crosses. Functions that return
@@ -59,7 +59,7 @@ typedef struct {
                                 its place */
 } anyop_launch;
 
-/* What is asked of a tensor of indices. */
+/* A check of a tensor of indices. */
 typedef struct {
   uint32_t size;
   int32_t is_offsets; /* 0: every entry < limit. 1: the first is 0, they do not fall, the last
@@ -158,7 +158,7 @@ typedef struct {
  * the frame it reads before that. */
 typedef struct {
   uint32_t size;
-  int32_t stops;  /* 1: where anyop_device_run.failed points to what is not 0, it writes nothing */
+  int32_t stops;  /* 1: it writes nothing where the word at anyop_device_run.failed is not 0 */
   const char* op; /* "anyop.rms_norm" */
   const anyop_kernel* kernel;
   const char** signature; /* where the runtime puts the operator's signature before the kernel's

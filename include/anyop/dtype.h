@@ -42,7 +42,7 @@ inline constexpr DLDataType kDLDataTypes[kDTypes] = {{2, 64, 1}, {2, 32, 1}, {2,
                                                      {10, 8, 1}, {12, 8, 1}, {0, 64, 1}, {0, 32, 1},
                                                      {0, 16, 1}, {0, 8, 1},  {1, 8, 1},  {6, 8, 1}};
 constexpr DLDataType ToDL(DType d) { return kDLDataTypes[int(d)]; }
-// -1 for what anyop has no name for.
+// -1 for a dtype that anyop has no name for.
 constexpr int FromDL(DLDataType t) {
   for (int i = 0; i < kDTypes; ++i) {
     const DLDataType& k = kDLDataTypes[i];
@@ -52,7 +52,8 @@ constexpr int FromDL(DLDataType t) {
 }
 
 // Storage formats. Construction from float rounds half to even; conversion to float is exact.
-// always_inline: files with wider instruction sets must not leave a copy for the linker to share.
+// always_inline: a file with a wider instruction set must not leave a copy of a function, which the
+// linker might take for all files.
 #define ANYOP_INLINE [[gnu::always_inline]] inline constexpr
 
 struct BF16 {
@@ -61,6 +62,7 @@ struct BF16 {
   ANYOP_INLINE explicit BF16(float f) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(f);
     const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
+    // A NaN gets a bit that stays: those of its upper half may all be 0, which would be infinity.
     bits = std::uint16_t(nan ? (u >> 16) | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
   }
   ANYOP_INLINE explicit operator float() const {
@@ -81,13 +83,14 @@ struct F16 {
     } else if (a < 0x38800000u) {  // below 2^-14: adding 0.5 lines the ulp up with 2^-24
       const float r = std::bit_cast<float>(a) + 0.5f;
       bits = std::uint16_t(sign | (std::bit_cast<std::uint32_t>(r) - 0x3f000000u));
-    } else {
+    } else {  // from bias 127 to 15; 0xfff and the last bit that is kept round half to even
       bits = std::uint16_t(sign | ((a - 0x38000000u + 0xfff + (a >> 13 & 1)) >> 13));
     }
   }
   ANYOP_INLINE explicit operator float() const {
     const std::uint32_t sign = std::uint32_t(bits & 0x8000) << 16, m = bits & 0x7fff;
-    if (m > 0x7c00) return std::bit_cast<float>(sign | 0x7fc00000u | (m & 0x3ff) << 13);  // quiet
+    // A NaN becomes a quiet one, as the conversion instructions do: all kernels give the same bits.
+    if (m > 0x7c00) return std::bit_cast<float>(sign | 0x7fc00000u | (m & 0x3ff) << 13);
     if (m == 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u);
     if (m >= 0x400) return std::bit_cast<float>(sign | ((m << 13) + 0x38000000u));
     const float s = float(m) * 0x1p-24f;
@@ -95,7 +98,8 @@ struct F16 {
   }
 };
 
-// 1-4-3 bits, bias 7, no infinities, NaN 0x7f and 0xff, largest 448. Saturates; NaN stays NaN.
+// 1-4-3 bits, bias 7, no infinities, NaN 0x7f and 0xff, largest 448. Saturates unless told not to;
+// NaN stays NaN.
 struct F8E4M3 {
   std::uint8_t bits;
   F8E4M3() = default;
@@ -106,7 +110,7 @@ struct F8E4M3 {
       bits = std::uint8_t(sign | 0x7f);
     } else if (a > 0x43e80000u) {  // beyond 464, the tie above 448
       bits = std::uint8_t(sign | (saturate ? 0x7e : 0x7f));
-    } else if (a < 0x3c800000u) {  // below 2^-6: subnormal, ulp 2^-9
+    } else if (a < 0x3c800000u) {  // below 2^-6: adding 2^14 lines the ulp up with 2^-9
       const float r = std::bit_cast<float>(a) + 0x1p14f;
       bits = std::uint8_t(sign | (std::bit_cast<std::uint32_t>(r) - 0x46800000u));
     } else {
@@ -134,7 +138,7 @@ struct F8E5M2 {
       bits = std::uint8_t(sign | 0x7e);
     } else if (a >= 0x47700000u) {  // 61440 and above
       bits = std::uint8_t(sign | (saturate ? 0x7b : 0x7c));
-    } else if (a < 0x38800000u) {  // below 2^-14: subnormal, ulp 2^-16
+    } else if (a < 0x38800000u) {  // below 2^-14: adding 2^7 lines the ulp up with 2^-16
       const float r = std::bit_cast<float>(a) + 0x1p7f;
       bits = std::uint8_t(sign | (std::bit_cast<std::uint32_t>(r) - 0x43000000u));
     } else {

@@ -52,7 +52,7 @@ class GraphTensor {
 };
 
 // An argument of GraphRecorder::Call: a GraphTensor, a list of them, a GraphSize, or what a call of
-// an operator takes. An Array becomes state: replays read it as it is then.
+// an operator takes. An Array becomes state: each replay reads the values that it has at that time.
 class GraphOperand {
  public:
   GraphOperand(GraphTensor tensor);
@@ -74,7 +74,7 @@ class GraphOperand {
   Array array_;
 };
 
-// An argument by its parameter's name, as Named for those that are no literals.
+// An argument by its parameter's name, as Named, for arguments that are no literals.
 class NamedOperand : public GraphOperand {
  public:
   NamedOperand(const char* name, GraphOperand operand) : GraphOperand(std::move(operand)) {
@@ -88,7 +88,8 @@ class GraphRecorder {
   explicit GraphRecorder(std::string name = "graph");
   ~GraphRecorder();
 
-  // What a call of the graph is given, in order. type: "bf16[n, 576]", or "int", "float", "bool".
+  // An input of the graph: a replay is given its inputs in the order of these calls.
+  // type: "bf16[n, 576]", or "int", "float", "bool".
   GraphTensor Input(std::string_view name, std::string_view type);
   // Memory of the caller, read and written at its own address for as long as the graph lives.
   // is_frozen: nobody changes it, so that it may be packed.
@@ -103,11 +104,13 @@ class GraphRecorder {
   // tensor per result. `mut` arguments are changed in place.
   template <class... A>
   std::vector<GraphTensor> Call(std::string_view op, const A&... args) {
+    // One more than there are, because no array has 0 elements.
     const GraphOperand operands[] = {GraphOperand(args)..., GraphOperand(std::nullopt)};
     return Record(op, std::span(operands, sizeof...(A)));
   }
 
-  // What a replay returns, in order; name "" takes the tensor's.
+  // An output of the graph: a replay returns them in the order of these calls. name: "" takes the
+  // tensor's name.
   void Output(GraphTensor t, std::string_view name = "");
 
   // Runs the passes. The recorder is empty after it.

@@ -111,7 +111,7 @@ typedef struct {
   uint32_t n_targets;          /* results of `gradient` */
   const anyop_call* forward;   /* the call to make in place of this one: with every result that the
                                   sources name, even one that this one declines */
-  const anyop_call* gradient;  /* declines what is not wanted */
+  const anyop_call* gradient;  /* declines the gradients that are not wanted */
   const anyop_source* sources; /* where each input of `gradient` comes from */
   const int32_t* targets;      /* which input of the call each result is the gradient of */
 } anyop_gradient;

@@ -5,9 +5,10 @@
 
 namespace anyop::parse {
 
-inline constexpr char kUnknownName[] =  // an array: compared by address
+// Arrays and no literals, because who catches an error compares its text by address.
+inline constexpr char kUnknownName[] =
     "unknown name: neither a parameter nor a variable that some dimension of an input binds";
-// At a name that may be a misspelt dtype: the runtime adds the nearest one.
+// For a name that may be a misspelt dtype: the runtime adds the nearest dtype to these texts.
 inline constexpr char kNoDType[] =
     "expected a dtype: f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool";
 inline constexpr char kNoDTypeVariable[] =
@@ -23,7 +24,8 @@ constexpr bool IsLetter(char c) {
 constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-// Not constexpr: called while compiling, it stops the compiler at the line that holds the text.
+// Not constexpr: a constant expression that calls it does not compile, and the compiler's message
+// shows the line of that call, which holds the text.
 [[noreturn]] inline void Fail(const char* what, std::size_t position) {
   throw SignatureError{what, position};
 }
@@ -45,7 +47,8 @@ struct Lexer {
   constexpr void Skip() {
     while (at < text.size() && IsSpace(text[at])) ++at;
   }
-  // The first letter is compared first: most tokens are not there, and compile time counts.
+  // Compares the first letter first: most tokens are not there, and the compiler runs this for each
+  // operator.
   constexpr bool At(std::string_view token) {
     Skip();
     return Peek() == token[0] && (token.size() == 1 || text.substr(at).starts_with(token));
@@ -118,8 +121,8 @@ struct Lexer {
     }
     return v;
   }
-  // Exact where the digits fit 2^53 and the exponent 22, as all reasonable constants do: one
-  // rounding, of the division or multiplication by an exact power of ten.
+  // Correctly rounded where the digits are below 2^53 and the exponent is at most 22, as in all
+  // reasonable constants: both factors are exact then, and only the product or quotient is rounded.
   constexpr Literal Number() {
     Skip();
     const bool negative = Peek() == '-';

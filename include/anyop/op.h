@@ -30,6 +30,8 @@
 
 namespace anyop {
 
+// always_inline, because Context is not in the namespace of an instruction set: a copy that one
+// file leaves could be called by another one.
 struct Context : anyop_context {
   // Runs f(begin, end) over parts of [0, n), on several threads where that pays.
   // grain: the least number of items worth 2 us.
@@ -49,6 +51,7 @@ struct Context : anyop_context {
   // nanoseconds.
   template <class F>
   [[gnu::always_inline]] void ForRows(const Tensor& x, F&& f, double element_ns = 0.25) const {
+    // 10 ns for a row itself; without them rows of no elements would divide by 0.
     const double row_ns = double(x.row_size()) * element_ns + 10;
     const std::int64_t rows = x.rows(), grain = std::int64_t(2000 / row_ns) + 1;
     if constexpr (std::is_invocable_v<F&, std::int64_t, std::int64_t>) {
@@ -61,7 +64,8 @@ struct Context : anyop_context {
       });
     }
   }
-  // Whether n items are cut into parts: tests cut them even where that does not pay.
+  // Whether n items are cut into parts. ANYOP_FLAG_CUT_ALL is for tests, whose small tensors would
+  // otherwise never be cut.
   [[gnu::always_inline]] bool IsCut(std::int64_t n, std::int64_t grain) const {
     return threads > 1 && (n > grain || (flags & ANYOP_FLAG_CUT_ALL && n > 1));
   }
@@ -85,13 +89,14 @@ struct Context : anyop_context {
         },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
-  // The slots are what is run in parallel; each claims parts until there are no more.
+  // Runs slots in parallel; each slot claims parts until there are no more. So a part knows its
+  // slot whichever thread runs it. About four parts per thread even out threads that are late.
   template <class F>
   [[gnu::always_inline]] void ForSlots(std::int64_t n, std::int64_t grain, F& f) const {
     const std::int64_t least = flags & ANYOP_FLAG_CUT_ALL || grain < 1 ? 1 : grain;
     const std::int64_t even = n / (4 * std::int64_t(threads)) + 1;
     const std::int64_t step = even > least ? even : least, parts = (n + step - 1) / step;
-    std::int64_t next = 0;
+    std::int64_t next = 0;  // relaxed: it hands out numbers; parallel_for orders the memory
     const auto claim = [&](std::int64_t slot, std::int64_t end) {
       for (; slot < end; ++slot) {
         for (std::int64_t b; (b = __atomic_fetch_add(&next, step, __ATOMIC_RELAXED)) < n;) {
@@ -155,7 +160,8 @@ ANYOP_ARG(std::optional<std::span<const double>>, 'G',
 #undef ANYOP_ARG
 
 // The one place of metaprogramming: a plain function becomes one that reads a frame. Exceptions end
-// here; a function that returns int returns one of the boundary's codes.
+// here, since none may cross the boundary in C; a function that returns int returns one of its
+// codes.
 template <auto kFunction, class R, class... A>
 struct Thunk {
   template <std::size_t... I>
@@ -193,7 +199,7 @@ constexpr Thunk<kFunction, R, A...> MakeThunk(R (*)(const Context&, A...)) {
 // A function bound to the frame: run, and one letter per parameter.
 struct RunFunction {
   anyop_run run = nullptr;
-  const char* params = "";  // never null: no constant expression could ask
+  const char* params = "";  // never null: under sanitizers no constant expression may ask for that
 };
 // kFunction: void (or int) f(const Context&, the operator's parameters, then its results).
 template <auto kFunction>
@@ -206,6 +212,7 @@ constexpr RunFunction Bind() {
 #ifndef ANYOP_KERNEL_NAME
 #define ANYOP_KERNEL_NAME "cpu_" ANYOP_DETAIL_TEXT(ANYOP_ISA)
 #endif
+// In two steps, here and below, because # and ## do not expand their operands.
 #define ANYOP_DETAIL_TEXT(name) ANYOP_DETAIL_QUOTED(name)
 #define ANYOP_DETAIL_QUOTED(name) #name
 
@@ -255,16 +262,21 @@ struct KernelList {
 
 namespace detail {
 
-// Calls to these do not compile; their names are the message.
+// Not constexpr, so that a constant expression which calls them does not compile: the compiler's
+// message shows their names.
 inline void a_kernel_does_not_fit_the_signature() {}
 inline void the_check_does_not_fit_the_signature() {}
 
-// A kernel of another file cannot be read here; the runtime compares it when the library loads.
+// Compares kernels with the signature while the file is compiled. The letters of a kernel of
+// another file are not known then (__builtin_constant_p); the runtime compares it when the library
+// loads.
 constexpr std::int32_t CheckOp(std::string_view signature, const KernelList& kernels,
                                RunFunction check) {
   const auto forms = ParseForms(signature);
   const std::string all = KernelLetters(forms[0]);
   for (std::uint64_t k = 0; k < kernels.n; ++k) {
+    // Of the first letter: GCC takes a pointer to letters for no constant, even where they are
+    // known.
     if (!__builtin_constant_p(kernels.first[k]->run.params[0])) continue;
     if (kernels.first[k]->run.params != all) a_kernel_does_not_fit_the_signature();
   }
@@ -292,8 +304,9 @@ struct Op {
   // read, so that of a call on a device it is copied to the host; a `const TensorShape&` is not.
   RunFunction check{};
   std::int32_t checked = detail::CheckOp(signature, kernels, check);
-  // A row of what has the dimensions `...` depends on the same row of such arguments and on whole
-  // ones, bit for bit, however many rows the call has. Graphs cut such calls by rows.
+  // Row r of a result whose type begins with `...` depends, bit for bit and however many rows the
+  // call has, only on row r of arguments whose type begins with `...`, and on all of the other
+  // arguments. Graphs cut calls of such operators by rows.
   std::int32_t rowwise = false;
   // As .check, but called in check mode (ANYOP_CHECK=1) alone: refuses data that harm no memory and
   // make results meaningless, such as two tokens for one slot or a scale of 0. It may allocate.
@@ -321,7 +334,8 @@ static_assert(sizeof(Reference) == sizeof(anyop_reference));
 [[gnu::always_inline]] inline double Read(const Tensor& t, std::int64_t index) {
   return Visit(t.type(), [&](auto zero) {
     using E = decltype(zero);
-    if constexpr (std::is_same_v<E, bool>) {  // a host's may be any byte
+    // A host's bool may be any byte, and a C++ bool with another value than 0 and 1 is undefined.
+    if constexpr (std::is_same_v<E, bool>) {
       return double(t.base<const std::uint8_t>()[index] != 0);
     } else if constexpr (std::is_class_v<E>) {
       return double(float(t.base<const E>()[index]));

@@ -11,7 +11,7 @@ struct Range {
 };
 
 struct SignatureParser : ExpressionParser {
-  std::vector<Range> sizes, rules;  // nodes of dimensions, and of below and offsets
+  std::vector<Range> sizes, rules;  // nodes of dimensions; nodes of `below` and `offsets`
 
   using ExpressionParser::ExpressionParser;
 
@@ -25,6 +25,8 @@ struct SignatureParser : ExpressionParser {
       while (Eat(","));
       Need(")", "expected , or ) after a parameter");
     }
+    // All parameters are parsed: a type may name a dtype parameter that follows. Sizes come before
+    // rules, because only a size binds a variable, and a rule may use it.
     for (Param& p : form.params) BindDTypes(p.tensor.dtypes, IsTensor(p.kind));
     for (const Range r : sizes) Resolve(r.from, r.to, Unbound::kBind);
     for (const Range r : rules) Resolve(r.from, r.to, Unbound::kRefuse);
@@ -311,7 +313,8 @@ struct SignatureParser : ExpressionParser {
   }
 
   // ---- Rules
-  // True if `node` is made of sums and products that hold the variable once.
+  // True if `node` is made of sums and products that hold the variable once: a call can then turn
+  // it around until the variable stands alone.
   constexpr bool CanSolve(int node, std::uint64_t var) const {
     const Node& n = form.node(node);
     if (n.op == NodeOp::kVar) return true;
@@ -327,7 +330,8 @@ struct SignatureParser : ExpressionParser {
     bound |= open;
     return true;
   }
-  // Binds in the order of a call; returns the first dimension that cannot be solved, or -1.
+  // Binds in the order of a call (Checker::Run), again and again as long as that gives a variable.
+  // Returns the first dimension that cannot be solved, or -1.
   constexpr int BindAll(std::uint64_t& bound, bool with_optional) const {
     for (;;) {
       const std::uint64_t before = bound;
@@ -350,6 +354,7 @@ struct SignatureParser : ExpressionParser {
           "sums and products with one unknown can be turned around",
           form.node(open).position);
     }
+    // A result must be known where every optional argument is left out.
     BindAll(required, false);
     std::uint64_t dtypes = 0;
     bool dots = false;
@@ -387,8 +392,8 @@ struct SignatureParser : ExpressionParser {
     }
     return ~0u;
   }
-  // A variable of one tensor that nothing else names stands for any dtype, which no kernel takes
-  // and a misspelt name says too.
+  // A dtype variable of one tensor that nothing else names would stand for any dtype. No kernel
+  // takes any dtype, and a misspelt dtype looks the same, so that it is refused.
   constexpr void CheckDTypeVariables() const {
     for (std::size_t v = 0; v < form.dtype_vars.size(); ++v) {
       std::size_t uses = 0;
@@ -415,7 +420,8 @@ struct SignatureParser : ExpressionParser {
            std::size_t(p.tensor.text.data() - text.data()));
     }
   }
-  // Planned tensors do not say on which device a call is: another one must.
+  // Planned tensors lie in the host's memory, so that they do not say on which device a call is:
+  // another tensor must.
   constexpr void CheckPlanned() const {
     const Param* planned = nullptr;
     for (const Param& p : form.params) {

@@ -8,8 +8,8 @@ namespace anyop::parse {
 
 enum class Unbound : bool { kRefuse, kBind };  // what an unknown name in an expression does
 
-// Adds nodes to a form. Names are resolved after parsing, because a dimension may name a parameter
-// that follows.
+// Adds nodes to a form, children before their parents. Names are resolved after parsing, because a
+// dimension may name a parameter that follows.
 struct ExpressionParser : Lexer {
   Form& form;
   bool allow_threads = false;
@@ -32,6 +32,7 @@ struct ExpressionParser : Lexer {
   constexpr int Add(NodeOp op, int a, int b, std::size_t position) {
     return Add(Node{.op = op, .a = a, .b = b}, position);
   }
+  // Bounds the recursion of the parser itself, which comes before there are nodes with a depth.
   constexpr void Enter() {
     if (++depth > 64) FailHere("this expression is nested too deeply");
   }
@@ -91,7 +92,7 @@ struct ExpressionParser : Lexer {
       const std::size_t start = at;
       if (Eat("+")) {
         a = Add(NodeOp::kAdd, a, ParseProduct(), start);
-      } else if (!At("->") && Eat("-")) {
+      } else if (!At("->") && Eat("-")) {  // the arrow before the results is no minus
         a = Add(NodeOp::kSub, a, ParseProduct(), start);
       } else {
         return a;
@@ -186,7 +187,7 @@ struct ExpressionParser : Lexer {
         start);
   }
 
-  // As a call divides: / and % floor.
+  // / and % floor, as when a call is evaluated (src/signature/evaluate.cc).
   static constexpr std::int64_t Divided(NodeOp op, std::int64_t a, std::int64_t b) {
     const std::int64_t floor = a / b - (a % b != 0 && (a < 0) != (b < 0));
     return op == NodeOp::kMod ? a - floor * b : floor + (op == NodeOp::kCeilDiv && a % b != 0);
@@ -225,11 +226,13 @@ struct ExpressionParser : Lexer {
         if (b.value == 0) Fail("this divides by zero", n.position);
         return {true, Divided(n.op, a.value, b.value)};
     }
+    // Without INT64_MIN no negation and no division overflows.
     if (overflow || value == INT64_MIN) Fail("this goes beyond 63 bits", n.position);
     return {true, value};
   }
 
-  // Gives the nodes [from, to) their meaning and type.
+  // Gives the nodes [from, to) their meaning and type, in their order: children lie before parents,
+  // whose type depends on theirs.
   constexpr void Resolve(std::size_t from, std::size_t to, Unbound unbound) {
     for (std::size_t k = from; k < to; ++k) {
       Node& n = form.nodes[k];
@@ -253,6 +256,7 @@ struct ExpressionParser : Lexer {
           ResolveOperator(n);
           break;
       }
+      // Before kAdd, `a` is a parameter or a kind of dtype, and no node.
       if (n.a >= 0 && n.op >= NodeOp::kAdd) Join(n, form.node(n.a));
       if (n.b >= 0) Join(n, form.node(n.b));
     }

@@ -55,7 +55,8 @@ constexpr bool SameRanks(const Form& a, int a_lead, const Form& b, int b_lead) {
   return true;
 }
 // True if every choice of words in `box`, one set of words per parameter, is in one of `earlier`.
-// Gives up, with false, after many steps: such a form is taken to be reachable.
+// Takes a form to be reachable (false) after many steps: their number may grow exponentially with
+// the forms, and the compiler runs this.
 constexpr bool CoverWords(const std::vector<std::vector<std::uint64_t>>& earlier, std::size_t k,
                           std::vector<std::uint64_t> box, int& steps) {
   if (--steps < 0 || k == earlier.size()) return false;
@@ -73,6 +74,7 @@ constexpr bool CoverWords(const std::vector<std::vector<std::uint64_t>>& earlier
   return true;
 }
 // Per parameter, the words of `later` that `form` has too, by their place in `later`.
+// A mask holds all of them, because a parameter has at most 64 words.
 constexpr std::vector<std::uint64_t> SharedWords(const Form& form, const Form& later) {
   std::vector<std::uint64_t> masks(later.params.size());
   for (std::size_t i = 0; i < masks.size(); ++i) {
@@ -90,7 +92,8 @@ constexpr int LargestRank(const Form& form, int lead) {
   }
   return largest;
 }
-// True if every call that fits the words and ranks of the last form fits an earlier one.
+// True if every call that fits the words and ranks of the last form fits an earlier one: a call
+// takes the first form that fits, by words and ranks alone.
 constexpr bool HidesLast(const std::vector<Form>& forms) {
   const Form& later = forms.back();
   bool dots = false;

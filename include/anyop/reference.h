@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// For references whose rule depends on the dtype that a call writes. They write floats as f64 and
-// see what is written so. Their context's `data` is an array of bytes, one for each entry of the
-// frame: the dtype of the tensor that the call has there (of a list, of its first one), or 255.
+// For references whose rule depends on the dtype that a call writes. The tensors of a reference
+// hold f64 in place of every float, so that they do not tell. Its context's `data` does: an array
+// with a byte for each entry of the frame, the dtype of the call's tensor there (of a list, of its
+// first tensor), or 255.
 #pragma once
 #include "anyop/op.h"
 

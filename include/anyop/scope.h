@@ -15,9 +15,9 @@ void SetProcessPolicy(std::string_view text);
 std::string ProcessPolicy();
 
 // Who looks at the data of a call on a device (indices, an operator's own check) before a kernel
-// uses it. On the device: the error comes later, with the next call or synchronisation. On the
-// host: the data are copied first, and the call waits; strict mode does so, and devices that cannot
-// look. Trusted: nobody.
+// uses them. kOnDevice: the device; an error comes later, with the next call or synchronisation.
+// kOnHost: the data are copied first, and the call waits; strict mode does so, and so do devices
+// that cannot look. kTrusted: nobody.
 enum class DataChecks : std::uint8_t { kOnDevice, kOnHost, kTrusted };
 
 struct ScopeState {
@@ -26,7 +26,8 @@ struct ScopeState {
   bool is_strict = false;
   bool is_batch_invariant = false;
   DataChecks data_checks = DataChecks::kOnDevice;
-  bool runs_on_host = false;  // what no kernel of the device takes: copied to the host and back
+  // A call that no kernel of its device takes runs on the host, on copies.
+  bool runs_on_host = false;
 
   bool operator==(const ScopeState&) const = default;
 };
@@ -46,7 +47,7 @@ class Scope {
   Scope& strict(bool on = true);
   Scope& batch_invariant(bool on = true);
   Scope& threads(int n);
-  // Of calls on devices; the host always looks.
+  // For calls on devices; a call on the host is always checked.
   Scope& data_checks(DataChecks how);
   // Calls that no kernel of their device takes run on the host, on copies, and are counted as
   // fallbacks; without it they are refused.

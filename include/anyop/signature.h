@@ -15,7 +15,8 @@ namespace anyop {
 inline constexpr int kMaxRank = 8, kMaxVars = 48, kMaxDTypeVars = 8, kMaxResults = 8,
                      kMaxParams = 40, kMaxWords = 64, kMaxForms = 32, kMaxConditions = 64,
                      kMaxListDefault = 64;
-// Everything that reads an expression recurses, in C++ and in Python.
+// Everything that reads an expression recurses. Without a bound a chain of 60,000 terms ends a
+// process, and one of 1,000 is too deep for Python.
 inline constexpr int kMaxExpressionDepth = 100;
 inline constexpr std::size_t kMaxName = 100, kMaxText = 65536;  // characters
 
@@ -25,6 +26,7 @@ struct SignatureError {
   std::size_t position;
 };
 
+// The order matters: IsTensor and IsNumberList are ranges of it, and KernelLetters indexes by it.
 enum class ParamKind : std::uint8_t {
   kTensor,
   kTensors,
@@ -37,9 +39,12 @@ enum class ParamKind : std::uint8_t {
   kFloats
 };
 
-// The type of a node's value. Numbers come first: a bool counts as 0 or 1.
+// The type of a node's value. The order matters (IsNumber): numbers come first, of which a bool is
+// one, 0 or 1.
 enum class Type : std::uint8_t { kInt, kFloat, kBool, kWord, kDType };
 
+// The order matters: IsComparison, IsArithmetic and IsBinary are ranges of it, and from kAdd on `a`
+// is a node, before that none.
 enum class NodeOp : std::uint8_t {
   kInt,
   kFloat,
@@ -89,8 +94,8 @@ struct Node {
   double f = 0;
   std::string_view text{};                             // of a literal or a name
   std::uint32_t position = 0;                          // in the text that was parsed
-  std::uint32_t depth = 1;                             // nodes on the longest way down
-  std::uint64_t params = 0, vars = 0, dtype_vars = 0;  // what the tree below uses, by bit
+  std::uint32_t depth = 1;                             // nodes on the longest path to a leaf
+  std::uint64_t params = 0, vars = 0, dtype_vars = 0;  // those that the tree below uses, by bit
 };
 
 struct DTypes {
@@ -194,8 +199,8 @@ constexpr std::string KernelLetters(const Form& form) {
   for (const Result& r : form.results) letters += r.is_optional ? 'T' : 't';
   return letters;
 }
-// Whether a check with these letters fits parameters that have `wanted`: of a tensor (t T l) it may
-// take the shape alone (s S m).
+// Whether a check with these letters fits parameters whose letters are `wanted`. It may take the
+// shape alone (s S m) of a tensor (t T l): then a call on a device copies no data to the host.
 constexpr bool IsCheckOf(std::string_view letters, std::string_view wanted) {
   if (letters.size() != wanted.size()) return false;
   for (std::size_t i = 0; i < letters.size(); ++i) {

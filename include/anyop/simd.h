@@ -111,7 +111,8 @@ ANYOP_LANE_FN void StoreAll(T* p, const F32 (&v)[N], Count count) {
 }
 
 // The same elements in another order of lanes, which T and N alone decide: for functions of
-// elements at the same place. bf16 needs no shuffles so: even and odd elements become two vectors.
+// elements at the same place. Even and odd elements of bf16 become two vectors, without shuffles:
+// rms_norm [1, 4096] in bf16 on AVX2 takes 0.70 us, with LoadAll 0.94.
 template <int N, class T, class Count>
 ANYOP_LANE_FN void LoadBlock(F32 (&v)[N], const T* p, Count count) {
   if constexpr (N % 2 == 0 && std::is_same_v<T, BF16>) {

@@ -53,7 +53,8 @@ struct DeviceInfo {
   std::uint64_t total_bytes = 0, free_bytes = 0;
   std::string error;  // why its library cannot tell the rest: model, features and sizes are empty
 };
-// Those of the loaded libraries, without the host. Throws nothing of a device.
+// The devices of the loaded libraries, without the host. Does not throw where a device fails: its
+// `error` says why.
 std::vector<DeviceInfo> Devices();
 
 // Waits for all work on the device.
@@ -72,8 +73,8 @@ class Event {
 };
 double ElapsedMs(const Event& from, const Event& to);  // both complete
 
-// A queue of work of a device. Copies are the same queue; its work still ends when the last one is
-// gone.
+// A queue of work of a device. Copies of the object are the same queue. Work that is on it still
+// comes to its end when the last copy is gone.
 class Stream {
  public:
   explicit Stream(Device device);                   // a new one

@@ -19,6 +19,7 @@ inline std::uintptr_t AddressOf(const DLTensor& t) {
   return reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
 }
 
+// Its members are always_inline, so that no file with a wider instruction set leaves a copy of one.
 struct Tensor : DLTensor {
 #define ANYOP_MEMBER [[gnu::always_inline]]
   template <class T>
@@ -87,7 +88,8 @@ struct Tensor : DLTensor {
 };
 static_assert(sizeof(Tensor) == sizeof(DLTensor) && std::is_standard_layout_v<Tensor>);
 
-// A tensor without its data: what an operator's check takes for a tensor that it does not read.
+// A tensor without its data: the parameter of an operator's check that does not read the tensor.
+// The data of a call on a device then need no copy to the host.
 class TensorShape : private DLTensor {
  public:
   DType type() const { return tensor().type(); }

@@ -21,8 +21,8 @@ namespace anyop {
 inline constexpr DLDevice kHostDevice{1, 0};
 constexpr bool IsHost(DLDevice device) { return device.device_type == kHostDevice.device_type; }
 
-// ---- Values. Tag, index and count are written as the one word that the key of a call reads: a
-// read of fresh halves waits for the cache.
+// ---- Values. Tag, index and count are written as one word, because the key of a call reads them
+// as one: a load that is wider than the stores before it waits until these have reached the cache.
 ANYOP_FILL void SetHead(anyop_value* v, std::uint64_t tag, std::uint64_t index = 0,
                         std::uint64_t count = 0) {
   static_assert(std::endian::native == std::endian::little && offsetof(anyop_value, tag) == 0 &&
@@ -31,7 +31,7 @@ ANYOP_FILL void SetHead(anyop_value* v, std::uint64_t tag, std::uint64_t index =
   std::memcpy(v, &head, sizeof head);
 }
 
-// What is a whole number: ANYOP_BOOL, ANYOP_INT or ANYOP_DTYPE.
+// A value that is held as a whole number; tag: ANYOP_BOOL, ANYOP_INT or ANYOP_DTYPE.
 ANYOP_FILL anyop_value WholeValue(std::uint64_t tag, std::int64_t i) {
   anyop_value v;
   SetHead(&v, tag);
@@ -54,7 +54,7 @@ ANYOP_FILL anyop_value WordValue(std::string_view text, int number) {
   v.s = text.data();
   return v;
 }
-// null: its place, until there is a tensor.
+// t: null keeps the place of a tensor that the host has not made yet.
 ANYOP_FILL anyop_value TensorValue(const DLTensor* t) {
   anyop_value v;
   SetHead(&v, ANYOP_TENSOR);
@@ -83,8 +83,9 @@ ANYOP_FILL anyop_value FloatsValue(const double* list, std::size_t n) {
 // ---- Tensors.
 
 // Every field, rank and dtype as the one word that a key reads. rank: -1 if it is unknown. strides:
-// in elements; null for contiguous. Field by field into its place: a tensor that is put together
-// elsewhere is copied by wider loads than its stores, for which these wait.
+// in elements; null for contiguous. Writes field by field into the tensor's place: a tensor that is
+// put together elsewhere is copied by loads that are wider than its stores, and they wait for
+// these.
 ANYOP_FILL void FillTensor(DLTensor* t, void* data, DLDevice device, DLDataType dtype, int rank,
                            const std::int64_t* shape, const std::int64_t* strides = nullptr) {
   static_assert(offsetof(DLTensor, dtype) == offsetof(DLTensor, ndim) + 4);

@@ -68,6 +68,7 @@ void BoundCall::Run(std::span<const DLTensor> inputs, std::span<const DLTensor> 
       RefuseDType(i, inputs[i]);
     }
   }
+  // Not the caller's mode for functions of Python: no caller chose that of a compiler's thread.
   const InScope scope(scope_);
   const DefaultFloatMode mode(DefaultFloatMode::Functions::kHaveTheDefault);
   DoRun(inputs.data(), results.data());
@@ -110,6 +111,7 @@ const BoundGradient& BoundCall::Gradient(std::span<const std::uint8_t> wanted,
     const std::lock_guard lock(mutex_);
     if (const auto found = gradients_.find(key); found != gradients_.end()) return *found->second;
   }
+  // Made without the lock. Where two threads make it, both get the one that comes first.
   auto made = std::make_unique<const BoundGradient>(MakeGradient(wanted, given));
   const std::lock_guard lock(mutex_);
   return *gradients_.emplace(std::move(key), std::move(made)).first->second;
@@ -117,8 +119,8 @@ const BoundGradient& BoundCall::Gradient(std::span<const std::uint8_t> wanted,
 
 namespace {
 
-// The calls by their texts: open addressing. It only grows, so that readers need no lock; a table
-// that was outgrown is kept for those who read it.
+// The calls by their texts, in a table with open addressing. It only grows, so that readers need no
+// lock; a table that was outgrown is kept, because a reader may still be in it.
 struct KnownText {
   std::uint64_t hash;
   std::string text;
@@ -127,7 +129,8 @@ struct KnownText {
 
 struct CallTable {
   explicit CallTable(std::size_t n) : places(n) {}
-  std::vector<std::atomic<const KnownText*>> places;  // a power of two of them, at most half full
+  // A power of two of them, at most half of them taken, so that Find comes to a free one.
+  std::vector<std::atomic<const KnownText*>> places;
   std::size_t size = 0;
   std::unique_ptr<const CallTable> outgrown;
 
@@ -169,7 +172,8 @@ struct CallsByText {
 };
 
 // Where texts lay when they were found. A compiler keeps the text of a node in one place, and it is
-// faster compared there than hashed. A hint: another text may lie there by now.
+// faster compared there than hashed. Only a hint: another text may lie there by now, so that the
+// text is compared before it is believed.
 constexpr std::size_t kPlaces = 1024;
 constinit std::atomic<const KnownText*> g_found_at[kPlaces] = {};
 

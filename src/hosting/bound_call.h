@@ -44,7 +44,7 @@ struct BoundResult {
 
 struct BoundGradient {
   const BoundCall* forward;   // the call to differentiate: with every result that sources name
-  const BoundCall* gradient;  // declines what is not wanted
+  const BoundCall* gradient;  // declines the gradients that are not wanted
   std::vector<anyop_source> sources;  // per input of `gradient`, by numbers of `forward`
   std::vector<int> targets;           // per result of `gradient`: the input of `forward`
 };
@@ -60,9 +60,10 @@ class BoundCall {
   std::span<const BoundResult> results() const { return results_; }  // those that are wanted
   // A value per parameter of the operator, of tensors the dtype only; none for a graph.
   virtual std::span<const anyop_value> arguments() const { return {}; }
-  // What the call's operator promises (Contract::hash); "" for a graph, whose text says it all.
+  // The Contract::hash of the call's operator, by which a compiled node is found to be of another
+  // version; "" for a graph, whose text says it all.
   virtual std::string_view contract() const { return ""; }
-  virtual std::string shown_name() const = 0;         // as messages begin
+  virtual std::string shown_name() const = 0;         // with which messages begin
   const ScopeState& scope() const { return scope_; }  // in which it runs
 
   // Checks and runs. One tensor per input and per result, of the bound dtypes; nothing is written
@@ -71,10 +72,10 @@ class BoundCall {
   // The types of the results. A size or rank of -1 is unknown, and so is a dtype of 0 bits: that
   // of the text is taken. Data, device and strides are not looked at.
   void Infer(std::span<const DLTensor> inputs, std::span<ResultShape> results) const;
-  // The call that computes the gradients of the inputs that `wanted` names by a 1, each. given: the
-  // results whose gradients there are; none given: all. Where the gradient operator takes no
-  // absent one, it is asked for all the same (and is zero). Throws Unsupported where there is no
-  // gradient.
+  // The call that computes the gradients of the inputs whose entry in `wanted` is 1. given: 1 for
+  // each result that has a gradient; empty: all have. Where the gradient operator cannot do without
+  // the gradient of a result, it is among the sources all the same (and is zero). Throws
+  // Unsupported where there is no gradient.
   const BoundGradient& Gradient(std::span<const std::uint8_t> wanted,
                                 std::span<const std::uint8_t> given = {}) const;
 

@@ -19,7 +19,8 @@ constexpr char kHexDigits[] = "0123456789abcdef";
 
 bool IsPrintableAscii(char c) { return c >= ' ' && c <= '~'; }
 
-// "\x0a" for what is no printable ASCII, so that any file and any compiler can hold it.
+// "\x0a" for a byte that is no printable ASCII, so that any file and any compiler can hold the
+// text.
 std::string InQuotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -234,6 +235,7 @@ class CallReader : public parse::Lexer {
     const std::string_view name = PeekName();
     const std::string_view token = Token();
     if (name == "True" || name == "False") return BoolValue(Bool());
+    // A point, the e of an exponent, or the n of inf and nan.
     if (token.find_first_of(".en") == token.npos) return IntValue(Int());
     return FloatValue(Float());
   }
@@ -260,7 +262,7 @@ class CallReader : public parse::Lexer {
     } while (Eat(","));
   }
 
-  // What a number is written with, as far as it goes.
+  // The characters from here on of which a number may consist.
   std::string_view Token() {
     Skip();
     std::size_t end = at;
@@ -282,7 +284,7 @@ class CallReader : public parse::Lexer {
   }
   std::int64_t Int() { return FromChars<std::int64_t>("expected a whole number of 64 bits"); }
   double Float() {
-    // Of a NaN only one spelling is known, so that a text means one call.
+    // A NaN has one spelling, without its payload, so that equal calls have one text.
     if (EatName("nan")) return std::nan("");
     return FromChars<double>("expected a number that a double can hold");
   }

@@ -5,12 +5,13 @@
 //   operator= name "(" [argument {"," argument}] ")" ["->" result {"," result}]
 //   argument= parameter "=" (dtype | number | True | False | None | 'word' | "[" ... "]")
 //   result  = name | "_"                              one for each result of the operator
-//   graph   = ("graph" "(" string | "saved" "(" path "," name "," digest) {"," input "=" number} ")"
+//   graph   = ("graph" "(" string | "saved" "(" path "," name "," digest)
+//             {"," input "=" number} ")"
 //   scope   = "strict" | "batch_invariant" | "threads" "=" number | "policy" "=" string
 //   string  = '"' with \\ \" \n and \xNN for what is no printable ASCII '"'
 //
-// What is written names every parameter in order, full names, and numbers that read back as they
-// were, bit for bit (but for the payload of a NaN).
+// A text that anyop writes names every parameter in order and operators by their full names. Its
+// numbers read back as they were, bit for bit (but for the payload of a NaN).
 #pragma once
 #include <deque>
 #include <memory>

@@ -29,7 +29,8 @@ Graph WithoutPlaces(Graph graph) {
   Fail(ANYOP_INVALID_ARGUMENT, "graph: " + what);
 }
 
-// In the order of the inputs, each there once and of its kind.
+// The numbers in the order of the inputs; throws unless there is exactly one of the right kind for
+// each input that is no tensor.
 std::vector<GraphNumber> InOrder(const Graph& graph, std::vector<GraphNumber> numbers) {
   std::vector<GraphNumber> ordered;
   for (const int id : graph.inputs) {
@@ -53,7 +54,7 @@ std::vector<GraphNumber> InOrder(const Graph& graph, std::vector<GraphNumber> nu
   return ordered;
 }
 
-// size = a*symbol + b, of one symbol.
+// A size that is a*symbol + b, with one symbol: such a size can be solved for the symbol.
 struct Linear {
   int symbol = -1;
   std::int64_t a = 0, b = 0;
@@ -73,7 +74,7 @@ std::optional<Linear> LinearOf(const Size& size) {
   return found.symbol >= 0 ? std::optional(found) : std::nullopt;
 }
 
-// The manifest holds the digests of all else in the folder.
+// The digest of the manifest, which stands for the folder: it holds the digests of all other files.
 std::string DigestOfFolder(const std::string& path) {
   const std::string manifest = ReadText(path + "/" + kManifestFile);
   return DigestOf(HashBytes(manifest.data(), manifest.size()));
@@ -161,7 +162,9 @@ class GraphCall : public BoundCall {
     }
   }
 
-  // What the known sizes say; throws where they contradict the graph.
+  // The symbols that the known sizes give; throws where these contradict the graph. The first pass
+  // solves sizes of one symbol. The second one compares all sizes, because a size may have symbols
+  // that only a later input gives.
   std::vector<std::optional<std::int64_t>> Symbols(std::span<const DLTensor> inputs) const {
     std::vector<std::optional<std::int64_t>> symbols(graph().symbols.size());
     auto number = numbers_.begin();
@@ -253,6 +256,7 @@ std::string TextOfSavedGraphCall(const std::string& path, const std::string& nam
                                  std::vector<GraphNumber> numbers, const ScopeState& scope) {
   GraphText text;
   text.path = std::filesystem::absolute(path).lexically_normal().string();
+  // Only the name is used here: the weights are compared with their digests when the text is read.
   text.name = ReadGraph(text.path, name, {.verify = false}).graphs[0].name;
   text.digest = DigestOfFolder(text.path);
   text.numbers = std::move(numbers);

@@ -22,7 +22,7 @@ namespace anyop {
 namespace {
 
 static_assert(ANYOP_HOST_MAX_RANK == kMaxRank);
-// Calls are handed out as what they are.
+// C has no definition of anyop_call: its pointers are those of BoundCall.
 const BoundCall& FromC(const anyop_call* call) { return *reinterpret_cast<const BoundCall*>(call); }
 const anyop_call* ToC(const BoundCall* call) { return reinterpret_cast<const anyop_call*>(call); }
 
@@ -78,7 +78,8 @@ std::span<T> Span(const char* function, const char* name, T* items, std::int32_t
                                    name + ", but must be 0 or more.");
 }
 
-// What would be read before the call's own checks are made.
+// Checks what is read before the call's own checks are made: a null pointer or a wild rank of a
+// plugin is an error, and must not end the process.
 class TensorChecker {
  public:
   TensorChecker(const char* function, const char* name) : function_(function), name_(name) {}
@@ -115,7 +116,8 @@ class TensorChecker {
   const char *function_, *name_;
 };
 
-// Fills what the caller's struct has room for.
+// Fills the fields that the caller's struct has room for. A `size` that reaches no field is
+// refused: the caller has not set it.
 template <class T>
 void Give(const char* function, const char* name, T mine, T* to) {
   const std::uint32_t room = Given(function, name, to).size;
@@ -235,18 +237,19 @@ int anyop_run_call_on(const anyop_call* call, void* stream, const DLTensor* inpu
     const auto checked_from = TensorChecker(kSelf, "inputs").Placed(from);
     const auto checked_to = TensorChecker(kSelf, "results").Placed(to);
     const auto is_there = [](const DLTensor& t) { return !anyop::IsHost(t.device); };
-    const DLTensor* first =
-        std::find_if(inputs, inputs + n_inputs, is_there);  // planned ones are not
+    // The device is that of the first tensor which is not the host's: planned ones always are.
+    const DLTensor* first = std::find_if(inputs, inputs + n_inputs, is_there);
     if (first == inputs + n_inputs) {
       first = std::find_if(results, results + n_results, is_there);
       if (first == results + n_results) first = nullptr;
     }
     std::optional<anyop::StreamScope> scope;
-    // A device that there is not is refused by the call, in its words.
+    // The call itself refuses a device that does not exist, in its own words.
     const anyop::DeviceKind* kind =
         first ? anyop::FindDeviceKind(first->device.device_type) : nullptr;
     const int number = first ? first->device.device_id : 0;
     if (kind && number >= 0 && number < kind->Count()) {
+      // NULL is the device's own stream, whatever stream is current on this thread.
       void* const own = stream ? stream : kind->table.default_stream(number);
       scope.emplace(anyop::Stream::Wrap(first->device, own));
     }

@@ -68,7 +68,8 @@ class OperatorCall : public BoundCall {
   void AddResults() {
     ResultShape shapes[kMaxResults];
     std::string error;
-    // Where this fails, only ranks tell the dtypes, or the first inference says what is wrong.
+    // This may fail: either the dtypes depend on ranks, which the text does not have, or the call
+    // is wrong, which the first inference will say.
     const bool is_known = InferPartial(*op_.contract, own_.call.frame(), 0, shapes, &error) >= 0;
     for (int r = 0; r < op_.n_results; ++r) {
       if (!(own_.wanted >> r & 1)) continue;
@@ -81,7 +82,8 @@ class OperatorCall : public BoundCall {
       results_.push_back(std::move(result));
     }
   }
-  // Of every form that the call may have: the ranks may choose another one each time.
+  // The inputs whose memory a result may take in every form that the call may have: the ranks may
+  // choose another form each time.
   std::vector<int> InputsUnder(int result, DType dtype) const {
     std::uint64_t over = ~0ull;
     for (int f = 0; f < int(op_.contract->forms.size()); ++f) {
@@ -112,7 +114,7 @@ class OperatorCall : public BoundCall {
   }
 
   void DoRun(const DLTensor* inputs, const DLTensor* results) const override {
-    constexpr std::size_t kFew = 32;
+    constexpr std::size_t kFew = 32;  // so many elements of lists need no allocation
     anyop_value frame[kMaxParams + kMaxResults];
     const DLTensor* few[kFew];
     if (n_elements_ <= kFew) {
@@ -184,7 +186,7 @@ class GradientMaker {
   }
 
  private:
-  // Which results of the gradient are wanted; whatever is wanted must be one.
+  // Which results of the gradient are wanted, by bit; throws where a wanted input has none.
   std::uint32_t FindTargets(std::span<const std::uint8_t> wanted) {
     std::uint32_t results = 0;
     std::vector<bool> is_found(wanted.size());

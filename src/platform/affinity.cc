@@ -37,7 +37,8 @@ bool Find(void* library, const char* name, Function*& function) {
   return function != nullptr;
 }
 
-// All places of a library together if `bound` is one of them; else `bound`.
+// All places of a library together if `bound` is one of them; else `bound`: then not OpenMP but
+// somebody else (taskset, a container) chose these processors, and they hold.
 cpu_set_t WithPlaces(const std::string& path, const cpu_set_t& bound) {
   int (*count)() = nullptr;
   int (*size)(int) = nullptr;
@@ -71,6 +72,7 @@ bool ReadProcessors(cpu_set_t& processors) {
   CPU_ZERO(&processors);
   if (sched_getaffinity(0, sizeof processors, &processors) != 0) return false;
   const cpu_set_t bound = processors;
+  // A thread that may use every processor is not bound, so that no library need be asked.
   if (CPU_COUNT(&bound) >= sysconf(_SC_NPROCESSORS_ONLN)) return true;
   for (const std::string& path : OpenMpLibraries()) {
     const cpu_set_t all = WithPlaces(path, bound);

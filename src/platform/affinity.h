@@ -10,7 +10,8 @@ namespace anyop {
 // together, and so may ours. False if the system does not tell.
 bool ReadProcessors(cpu_set_t& processors);
 
-// Lets this thread run on all of `processors`: a new thread is bound as the one that made it.
+// Lets this thread run on all of `processors`. A worker must ask for that, because a new thread
+// inherits the binding of the one that made it.
 void RunOn(const cpu_set_t& processors);
 
 }  // namespace anyop

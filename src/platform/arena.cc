@@ -11,7 +11,7 @@
 
 namespace anyop {
 
-// Lies at the start of its own memory.
+// Lies at the start of its own memory. 64 bytes, so that what follows it is 64-byte aligned.
 struct alignas(64) WorkspaceBlock {
   WorkspaceBlock* below;   // smaller and older, or null
   std::uint64_t capacity;  // bytes after this header
@@ -37,15 +37,18 @@ char* Start(WorkspaceBlock* block) {
 struct Arena {
   WorkspaceBlock* top = nullptr;
   std::uint64_t held = 0;
-  std::uint64_t most = 0;  // bytes of all blocks when there was more than one
+  std::uint64_t most = 0;  // the most bytes of all blocks together when there were several
 
   ~Arena() { Release(); }
 
+  // A new block on top, of at least twice the size of the one below: a stack that grows takes few
+  // blocks. The blocks below stay where they are, because outer scopes hold their addresses.
   void Push(std::uint64_t bytes) {
     std::uint64_t capacity = std::max({bytes, most, kFirstBlock, top ? 2 * top->capacity : 0});
     std::uint64_t total = 0;
     void* memory = nullptr;
-    for (const std::uint64_t c : {capacity, bytes}) {  // then no more than is needed
+    // If the system refuses the generous size, it is asked for no more than this scope needs.
+    for (const std::uint64_t c : {capacity, bytes}) {
       total = PageBytes(c + sizeof(WorkspaceBlock));
       if ((memory = MapPages(total))) break;
     }
@@ -69,9 +72,11 @@ Arena& ArenaOfThread() { return OfThread<Arena>::Get(); }
 }  // namespace
 
 Workspace::Workspace(std::uint64_t bytes) {
+  // Below this bound no sum of sizes in this file wraps.
   if (bytes > std::uint64_t(kMostBytes)) FailToAllocate(bytes);
   Arena& arena = ArenaOfThread();
-  // A scope of 0 bytes takes room too: a block that counts as empty may be given back.
+  // A scope of 0 bytes takes room too: without it the block would count as empty, and an inner
+  // scope that outgrows the block would give it back under the outer one.
   bytes = RoundUp(std::max<std::uint64_t>(bytes, 1), kAlignment);
   if (!arena.top || arena.top->capacity - arena.top->used < bytes) [[unlikely]]
     arena.Push(bytes);
@@ -84,7 +89,8 @@ Workspace::Workspace(std::uint64_t bytes) {
 Workspace::~Workspace() {
   block_->used = mark_;
   if (mark_ == 0 && block_->below) [[unlikely]] {
-    // The stack outgrew its block. Once it is empty, one block will hold all of it.
+    // The stack had outgrown the block below. Once all are empty they are given back, and the next
+    // Push makes one block that is as large as all of them (`most`).
     Arena& arena = ArenaOfThread();
     arena.most = std::max(arena.most, arena.held);
     arena.Pop();

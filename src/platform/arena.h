@@ -21,8 +21,8 @@ class Workspace {
 
  private:
   void* data_;
-  WorkspaceBlock* block_;  // that the mark lies in
-  std::uint64_t mark_;     // bytes of it in use before this scope
+  WorkspaceBlock* block_;  // the block that data_ lies in
+  std::uint64_t mark_;     // bytes of block_ that were in use before this scope
 };
 
 // Bytes that this thread's arena holds from the system.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of byte counts that never wraps: what does not fit is kTooManyBytes, and stays it.
-// Sizes come from callers and files, so every sum or product of them is made here; the one place
-// that asks for the memory then refuses it.
+// Arithmetic of byte counts that never wraps: a result that does not fit is kTooManyBytes, and so
+// is everything that is computed from it. Sizes come from callers and files, so every sum or
+// product of them is made here; the one place that asks for the memory then refuses it.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -27,7 +27,8 @@ constexpr std::int64_t AlignBytes(std::int64_t bytes, std::int64_t unit) {
   if (bytes > kTooManyBytes - (unit - 1)) return kTooManyBytes;
   return (bytes + (unit - 1)) & ~(unit - 1);
 }
-// Of a dense tensor. Sizes of 0 do not hide others that are too large: strides are products too.
+// Bytes of a dense tensor. A size of 0 does not hide others that are too large, because strides are
+// products of the same sizes, and they would wrap.
 constexpr std::int64_t TensorBytes(std::int64_t element_bytes,
                                    std::span<const std::int64_t> shape) {
   bool is_empty = false;

@@ -42,7 +42,8 @@ namespace {
     asm volatile("" : : : "memory");                                          \
   }
 
-// Twelve accumulators in registers; %12 is the source of them all.
+// Twelve accumulators in registers; %12 is the source of them all. In assembly, because the
+// compiler copied the addend into a register before every fused multiply-add of 64-bit Arm.
 #define ANYOP_12(start, end)                                                                \
   start "0" end start "1" end start "2" end start "3" end start "4" end start "5" end start \
         "6" end start "7" end start "8" end start "9" end start "10" end start "11" end
@@ -67,7 +68,7 @@ ANYOP_MEMORY_LOOPS(Portable, ANYOP_NO_TARGET, 16)
 #if defined(__aarch64__)
 ANYOP_RATE_LOOP(FmaPortable, ANYOP_NO_TARGET, 16, "fmla")
 #else
-// Multiply, then add: what code without flags compiles to.
+// Multiplies, then adds: without flags for its features, x86 code has no fused instruction.
 void FmaPortable(std::int64_t rounds) {
   using V [[gnu::vector_size(16)]] = float;
   V x = {}, a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
@@ -89,11 +90,13 @@ ANYOP_MEMORY_LOOPS(Avx2, ANYOP_AVX2, 32)
 ANYOP_MEMORY_LOOPS(Avx512, ANYOP_AVX512, 64)
 ANYOP_RATE_LOOP(FmaAvx2, ANYOP_AVX2, 32, "vfmadd231ps")
 ANYOP_RATE_LOOP(FmaAvx512, ANYOP_AVX512, 64, "vfmadd231ps")
+// {vex}: without it the assembler takes the encoding of AVX-512, which these processors lack.
 ANYOP_RATE_LOOP(Int8DotAvx2, ANYOP_AVX2, 32, "%{vex%} vpdpbusd")
 ANYOP_RATE_LOOP(Int8DotAvx512, ANYOP_AVX512, 64, "vpdpbusd")
 ANYOP_RATE_LOOP(Bf16DotAvx512, ANYOP_AVX512, 64, "vdpbf16ps")
 
-// Twelve products of tiles of 16 rows of 64 bytes, in four sums.
+// Twelve products of tiles of 16 rows of 64 bytes, in four sums: all that eight tile registers
+// hold, with two sources on each side.
 void Bf16DotTiles(std::int64_t rounds) {
   struct alignas(64) {
     std::uint8_t palette = 1, start = 0, reserved[14] = {};

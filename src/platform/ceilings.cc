@@ -16,7 +16,9 @@
 namespace anyop {
 namespace {
 
-constexpr double kSecondsEach = 0.05;  // of about 22 figures
+// For each of about 22 figures: four levels, read and copied, and three rates, for one thread and
+// for all of them.
+constexpr double kSecondsEach = 0.05;
 constexpr std::int64_t kKiB = 1 << 10, kMiB = 1 << 20;
 constexpr int kFewestRounds = 5;
 
@@ -29,12 +31,15 @@ struct Level {
   std::int64_t bytes;  // per thread
 };
 
+// Half of a core's own caches and a quarter of a thread's share of L3, so that the bytes stay in
+// that level beside all else; and four times L3, so that they do not.
 std::vector<Level> Levels(int threads) {
   const CacheSizes& c = Caches();
   const auto whole = [](std::int64_t bytes) { return std::max(bytes & ~(kKiB - 1), kKiB); };
   std::vector<Level> levels{{"L1", whole(c.l1d ? c.l1d / 2 : 16 * kKiB)}};
   if (c.l2) levels.push_back({"L2", whole(c.l2 / 2)});
   const std::int64_t share = c.l3 / (4 * threads);
+  // Otherwise the figure would be that of L2.
   if (share > c.l2) levels.push_back({"L3", whole(share)});
   const std::int64_t dram = std::clamp(4 * c.l3 / threads, 32 * kMiB, 256 * kMiB);
   levels.push_back({"DRAM", dram});
@@ -60,7 +65,7 @@ double FastestRound(int threads, const std::function<void(int)>& body) {
   const double end = Now() + kSecondsEach;
   double best = 1e9;
   for (int i = 0; i < kFewestRounds || Now() < end; ++i) {
-    arrived.store(0, std::memory_order_relaxed);
+    arrived.store(0, std::memory_order_relaxed);  // the increment of `round` publishes it
     const double start = Now();
     round.fetch_add(1, std::memory_order_release);
     body(0);
@@ -78,12 +83,15 @@ void MeasureMemory(const CeilingLoops& loops, int threads, std::vector<Bandwidth
   const std::int64_t stride = levels.back().bytes;
   const Workspace memory(std::uint64_t(stride * threads));
   char* base = static_cast<char*>(memory.data());
-  std::vector<std::thread> owners;  // each thread's part is first touched by a thread of its own
+  // Each thread's part is first touched by a thread of its own: Linux gives a page a place near the
+  // processor that touches it first.
+  std::vector<std::thread> owners;
   for (int t = 0; t < threads; ++t) {
     owners.emplace_back([=] { std::memset(base + t * stride, 1, std::size_t(stride)); });
   }
   for (std::thread& t : owners) t.join();
   for (const Level& level : levels) {
+    // Small levels are gone over often enough that starting the threads does not count.
     const std::int64_t times = std::max<std::int64_t>(1, 4 * kMiB / level.bytes);
     const std::int64_t half = level.bytes / 2;
     const double read = FastestRound(threads, [&](int t) {
@@ -136,7 +144,7 @@ Ceilings MeasureCeilings() {
     MeasureRate("bf16 dot", loops.bf16_dot, dot, threads, &ceilings.rates);
     MeasureRate("int8 dot", loops.int8_dot, 2 * bytes, threads, &ceilings.rates);
   }
-  TrimArena();
+  TrimArena();  // nothing uses the DRAM level's 32 MiB or more per thread again
   ceilings.seconds = Now() - start;
   return ceilings;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can reach at most, measured: the scale of every "share of the ceiling".
+// The highest speeds that this machine reaches, measured: the scale of every "share of the
+// ceiling".
 #pragma once
 #include <cstdint>
 #include <string>

@@ -5,7 +5,7 @@
 
 namespace anyop {
 
-// Of a clock that only goes forward.
+// Nanoseconds of a clock that only goes forward, whatever happens to the time of day.
 inline std::int64_t NowNs() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }

@@ -43,6 +43,8 @@ std::uint64_t SavedState() {
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return std::uint64_t(high) << 32 | low;
 }
+// Bits of XCR0. AVX: xmm, ymm; AVX-512: also its masks and both halves of zmm; AMX: tiles and how
+// they are configured.
 constexpr std::uint64_t kYmm = 0x6, kZmm = 0xe6, kTiles = 0x60000;
 
 // Linux saves the data of tiles only for processes that ask, and refuses where a thread has an
@@ -122,7 +124,7 @@ std::string DetectName() { return "unknown"; }
 
 #endif
 
-// What an ANYOP_ISA of less than `native` leaves.
+// Whether kernels may use `feature` where ANYOP_ISA is `isa`.
 bool IsWithin(std::string_view isa, std::string_view feature) {
   if (isa == "native") return true;
   if (isa == "portable") return false;
@@ -157,7 +159,7 @@ CacheSizes DetectCaches() {
   return sizes;
 }
 
-// Cores by affinity; hardware threads of one core count once.
+// The cores that this process may run on by its affinity; hardware threads of one core count once.
 int AffinityCores() {
   cpu_set_t allowed;
   if (!ReadProcessors(allowed)) return int(std::max(1u, std::thread::hardware_concurrency()));
@@ -172,7 +174,8 @@ int AffinityCores() {
   return std::max(1, int(cores.size()));
 }
 
-// Whole cores of the control group's quota; 0 without one.
+// Whole cores of the control group's quota; 0 without one: cgroup v2 then says "max", which is not
+// read as a number, and v1 says -1.
 int QuotaCores() {
   double quota = 0, period = 0;
   std::ifstream v2("/sys/fs/cgroup/cpu.max");

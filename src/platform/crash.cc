@@ -15,12 +15,12 @@
 namespace anyop {
 namespace {
 
-// The handler reads nothing but this: no lock, no allocation, no thread-local storage that may have
-// to be made.
+// The handler reads nothing but these notes: it may take no lock and allocate nothing, so that it
+// may not touch thread-local storage either, which may have to be made.
 struct Note {
-  std::atomic<int> thread{0};  // 0: free
+  std::atomic<int> thread{0};  // 0: free; -1: taken, its text is being written
   std::atomic<std::uint64_t> order{0};
-  char text[1000];
+  char text[1000];  // the last byte is always 0, so that a reader stops even while it is written
 };
 constinit Note g_notes[256];
 constinit std::atomic<std::uint64_t> g_order{0};
@@ -33,12 +33,15 @@ constexpr std::pair<int, const char*> kSignals[] = {{SIGSEGV, "SIGSEGV"},
                                                     {SIGABRT, "SIGABRT"}};
 struct Behind {
   struct sigaction action;
-  bool was_given;  // the signal once: coming back, it goes to the system
+  // True once `action` got the signal. If it comes back, `action` did not end the process, and the
+  // system's default action will.
+  bool was_given;
 };
 Behind g_behind[std::size(kSignals)];
 
 int ThreadId() { return int(syscall(SYS_gettid)); }
 
+// By write alone: stdio may hold a lock or allocate, which a signal handler must not.
 void Say(const char* text) {
   for (std::size_t left = std::strlen(text); left > 0;) {
     const ssize_t n = write(STDERR_FILENO, text, left);
@@ -53,7 +56,8 @@ void SayNote(const char* what, const Note& note) {
   Say("\n");
 }
 
-// A pool's worker has no note: then it works on one of the calls that are noted.
+// The innermost note of this thread, which is the one made last. A pool's worker has no note: it
+// works on one of the calls that are noted, so all of these are told.
 void SayNotes(const char* signal) {
   const int thread = ThreadId();
   const Note* mine = nullptr;
@@ -90,7 +94,8 @@ void Handle(int number, siginfo_t* info, void*) {
       next.sa_handler = SIG_DFL;
     }
     sigaction(number, &next, nullptr);
-    // An instruction that faulted does so again; a signal that was sent is sent again.
+    // The next handler runs once this one has returned: an instruction that faulted faults again,
+    // and a signal that a process sent (si_code <= 0: kill, abort) is sent again.
     if (info->si_code <= 0) syscall(SYS_tgkill, getpid(), ThreadId(), number);
   }
   errno = saved_errno;
@@ -108,7 +113,7 @@ CrashNote::CrashNote(const std::string& text) : slot_(-1) {
     std::memcpy(note.text, text.data(), n);
     note.text[n] = 0;
     note.order = ++g_order;
-    note.thread = thread;
+    note.thread = thread;  // last: from here on the handler takes the note for this thread's
     slot_ = int(i);
     return;
   }
@@ -119,7 +124,7 @@ CrashNote::~CrashNote() {
 }
 
 void WatchCrashes() {
-  static auto& mutex = *new std::mutex;
+  static auto& mutex = *new std::mutex;  // never destroyed: late destructors make calls, too
   const std::lock_guard lock(mutex);
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction now;
@@ -128,7 +133,7 @@ void WatchCrashes() {
     g_behind[i] = {now, false};
     struct sigaction ours {};
     ours.sa_sigaction = &Handle;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK;  // the fault may be that the thread's stack is full
     sigemptyset(&ours.sa_mask);
     sigaction(kSignals[i].first, &ours, nullptr);
   }

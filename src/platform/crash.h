@@ -8,8 +8,9 @@
 
 namespace anyop {
 
-// What this thread does for as long as the object lives; a note inside a note stands for it. Costs
-// a copy of the text, as the handler may only read memory that is there already.
+// Notes what this thread does for as long as the object lives. Of notes within one another, the
+// innermost is told. Costs a copy of the text, because the handler may only read memory that is
+// there already.
 class CrashNote {
  public:
   explicit CrashNote(const std::string& text);
@@ -24,8 +25,9 @@ class CrashNote {
 // Takes an address that was touched and must not be; true if it made the access possible.
 using TouchHandler = bool (*)(std::uintptr_t address);
 
-// Puts our handler in front of the one that is there, which runs after it. Cheap once it is there;
-// who installs another one (Python's faulthandler) is put behind at the next call.
+// Puts our handler in front of the one that is there, which runs after it. Cheap once ours is in
+// front. A handler that is installed later (Python's faulthandler) is put behind ours by the next
+// call of this function.
 void WatchCrashes();
 void SetTouchHandler(TouchHandler handler);
 

@@ -38,7 +38,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"ANYOP_LOAD", "",
      "Libraries of operators and of devices that every process loads; paths with ':' between them.",
      ""},
-    // The library of the virtual NPU reads and checks these.
+    // The library of the virtual NPU reads and checks these, since it links nothing of the runtime.
+    // They stand here so that they are listed, and not refused as unknown.
     {"ANYOP_ASCEND", "", "delay: work on the virtual NPU begins after delays; trace: it is listed.",
      ""},
     {"ANYOP_NPU", "",
@@ -84,7 +85,7 @@ bool IsOneOf(std::string_view word, std::string_view list) {
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(" | ", begin), list.size());
     if (list.substr(begin, end - begin) == word) return true;
-    begin = end + 3;
+    begin = end + 3;  // the length of " | "
   }
   return false;
 }

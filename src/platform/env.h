@@ -29,7 +29,8 @@ bool EnvironmentFlag(std::string_view name);             // "1"
 std::string CacheFolder();
 
 // Throws InvalidArgument for an ANYOP_* variable that the table does not know, naming the nearest,
-// and for a bad value, listing the good ones. The runtime calls it when it starts.
+// and for a bad value, listing the good ones: a misspelt variable would otherwise do nothing. The
+// runtime calls it when it starts.
 void CheckEnvironment();
 
 }  // namespace anyop

@@ -27,7 +27,8 @@ int EditDistance(std::string_view a, std::string_view b) {
   return row[n];
 }
 
-// How many letters two names share up to a dot: the library that both are of.
+// How many letters two names share up to a dot: the library that both are of. Nearest leaves them
+// out, because "anyop." in front of both would count as letters that agree.
 static std::size_t SharedPath(std::string_view a, std::string_view b) {
   std::size_t shared = 0;
   for (std::size_t i = 0; i < a.size() && i < b.size() && a[i] == b[i]; ++i) {

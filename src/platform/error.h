@@ -14,14 +14,14 @@ namespace anyop {
 // Insertions, deletions, substitutions and swaps of neighbours between two words.
 int EditDistance(std::string_view a, std::string_view b);
 
-// The known word nearest to `word`; "" if none is near enough to be what was meant: about a third
-// of its letters may differ, in names with dots those behind what both begin with.
+// The known word nearest to `word`, or "" if none is near enough to be meant: about a third of the
+// letters may differ. In names with dots, the path that both begin with does not count.
 std::string Nearest(std::string_view word, std::span<const std::string> known);
 
 // " Did you mean 'rms_norm'?", or "" without a near word.
 std::string DidYouMean(std::string_view word, std::span<const std::string> known);
 
-// The same of a few words, all of which are listed without a near one: " Try x, weight or eps."
+// The same for a list of few words: where none is near, all are listed: " Try x, weight or eps."
 std::string NearOrAll(std::string_view word, std::span<const std::string> known);
 
 }  // namespace anyop

@@ -13,8 +13,8 @@
 namespace anyop {
 
 // A descriptor of a regular file, open for reading, or -1 and why: "No such file or directory",
-// "it is a folder", "it is no regular file". Reading of a pipe or a device may never end, nor
-// opening one.
+// "it is a folder", "it is no regular file". Others are refused, because opening or reading a pipe
+// or a device may never end.
 inline int OpenRegularFile(const std::string& path, std::string* why) {
   // Without O_NONBLOCK a pipe waits for somebody who writes to it.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

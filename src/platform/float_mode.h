@@ -10,7 +10,8 @@
 namespace anyop {
 
 #if defined(__x86_64__)
-// MXCSR without the flags of exceptions that were met.
+// MXCSR without the flags of exceptions that were met: they stay set once nearly any operation has
+// rounded, and would make every mode look like another one. Writing a mode leaves them as they are.
 inline constexpr std::uint64_t kDefaultFloatMode = 0x1f80, kMetExceptions = 0x3f;
 inline std::uint64_t ReadFloatMode() { return __builtin_ia32_stmxcsr() & ~kMetExceptions; }
 inline void WriteFloatMode(std::uint64_t mode) {
@@ -18,7 +19,7 @@ inline void WriteFloatMode(std::uint64_t mode) {
   __builtin_ia32_ldmxcsr(std::uint32_t(mode | met));
 }
 #elif defined(__aarch64__)
-// FPCR, which holds no such flags.
+// FPCR, which holds no flags of exceptions that were met.
 inline constexpr std::uint64_t kDefaultFloatMode = 0;
 inline std::uint64_t ReadFloatMode() {
   std::uint64_t mode;
@@ -54,7 +55,8 @@ class DefaultFloatMode {
 };
 
 // The mode of the thread as it was before the innermost DefaultFloatMode, for code of the caller's
-// that a kernel runs: a function of Python. What that makes of the mode stays.
+// that a kernel runs: a function of Python. If that function changes the mode, the caller has the
+// new mode afterwards.
 class CallersFloatMode {
  public:
   CallersFloatMode();

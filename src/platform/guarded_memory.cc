@@ -33,7 +33,7 @@ int Enter(GuardedMemory* memory) {
   return -1;
 }
 
-// Mappings of objects that are no more, to be used again.
+// Mappings of objects that have been destroyed, to be used again.
 struct Kept {
   static constexpr std::size_t kMostMappings = 128, kMostBytes = 2 * kZoneBytes + (256 << 10);
   struct Mapping {
@@ -61,11 +61,11 @@ struct Kept {
   }
 };
 Kept& TheKept() {
-  static auto& kept = *new Kept;
+  static auto& kept = *new Kept;  // never destroyed: late destructors may free guarded memory
   return kept;
 }
 
-// Pages between two zones; MAP_FAILED.
+// Maps pages between two zones, or returns MAP_FAILED. Zones have no rights and take no memory.
 void* MapGuarded(std::size_t pages_bytes) {
   const std::size_t bytes = pages_bytes + 2 * kZoneBytes;
   if (char* const kept = TheKept().Take(bytes)) return kept;
@@ -79,7 +79,9 @@ void* MapGuarded(std::size_t pages_bytes) {
   return MAP_FAILED;
 }
 
-// The distance from `at` to the nearest byte that is not `known`, in steps of `step`; n: all are.
+// The distance from `at`, in steps of `step`, to the nearest byte that is not `known`; n if all
+// are. Bytes that equal their neighbours are all alike: memcmp tells that at once in the usual
+// case.
 std::size_t FindOther(const char* at, std::size_t n, std::ptrdiff_t step, unsigned char known) {
   if (n == 0) return n;
   const char* const lowest = step > 0 ? at : at - (n - 1);
@@ -98,7 +100,8 @@ void KeepGuardedMappings() {
   TheKept().is_used = true;
 }
 
-// In a signal handler: the memory is in use by the thread that was stopped, or by its caller.
+// Runs in a signal handler. The object cannot end meanwhile: its memory is in use by the thread
+// that was stopped, or by the caller of that thread's region.
 bool OpenGuard(std::uintptr_t address) {
   for (const std::atomic<GuardedMemory*>& entry : g_guarded) {
     GuardedMemory* m = entry.load();
@@ -111,6 +114,7 @@ bool OpenGuard(std::uintptr_t address) {
     if (mprotect(page, Page(), PROT_READ | PROT_WRITE)) return false;
     std::uintptr_t none = 0;
     m->touched_.compare_exchange_strong(none, address);
+    // Only the first page of each zone is remembered; pages that are opened later go unchecked.
     char* closed = nullptr;
     if (m->open_[is_behind].compare_exchange_strong(closed, page)) {
       std::memset(page, m->around_, Page());
@@ -144,6 +148,8 @@ GuardedMemory::GuardedMemory(std::size_t bytes, std::size_t alignment, unsigned 
     SetTouchHandler(&OpenGuard);
     return;
   }
+  // The handler does not know this object, so that a touch of its zones would end the process: the
+  // pages next to the memory are opened at once, and only their bytes are compared.
   for (char* const near : {pages_ - page, pages_end_}) {
     mprotect(near, page, PROT_READ | PROT_WRITE);
     std::memset(near, around, page);

@@ -10,8 +10,8 @@
 
 namespace anyop {
 
-// For handlers of signals: true if the address is in a zone, of which the page can be accessed now.
-// The handler of crash.h asks it.
+// Opens the page of a zone that holds the address, and returns true; false if no zone holds it. The
+// signal handler of crash.h calls it.
 bool OpenGuard(std::uintptr_t address);
 
 // Mappings that are small and unharmed are used again: for tests, which make a million of them. A
@@ -22,9 +22,9 @@ void KeepGuardedMappings();
 // pointer that a kernel keeps beyond its call is not found by a fault then.
 void KeepGuardedMappings();
 
-// An access to a zone, which is a mebibyte of addresses without memory, does not end the process:
-// it is noted, its page is opened, and it goes on. At most some thousand objects have zones at a
-// time; the others have a page of known bytes on both sides alone.
+// A zone is a mebibyte of addresses without memory. An access to it does not end the process: the
+// address is noted, its page is opened, and the access goes on. At most 4096 objects have zones at
+// a time; the others have only a page of known bytes on both sides.
 class GuardedMemory {
  public:
   // Filled with `fill`. alignment: of begin(), a power of two; what it leaves between the end and
@@ -37,10 +37,10 @@ class GuardedMemory {
   char* begin() const { return begin_; }
   std::size_t bytes() const { return bytes_; }
 
-  // A byte around the memory that is not as it was, from begin() on: the nearest to it; of a zone,
-  // in the first page that was opened.
+  // Finds a byte around the memory that has changed, and its distance from begin(). The bytes next
+  // to the memory come first; of a zone, only the page that was opened first is searched.
   bool FindChange(std::ptrdiff_t* at) const;
-  // The first access to a zone, from begin() on.
+  // Finds the first access to a zone, as a distance from begin().
   bool FindTouch(std::ptrdiff_t* at) const;
 
  private:

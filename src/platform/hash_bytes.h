@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fingerprint of memory: of other bytes it is another one, almost surely; always, where they
-// differ within 8 bytes at a multiple of 8. Saved graphs hold it (graph/saved/manifest.h), so it
-// never changes:
+// A fingerprint of memory. Different bytes almost surely have different ones; surely, if they
+// differ within one aligned word of 8 bytes only. Saved graphs hold it (graph/saved/manifest.h), so
+// it never changes:
 //
 //   k = 0x9e3779b97f4a7c15; h[i] = i + 1 for i in 0 .. 3
 //   mix(h, w): h = (h ^ w) * k; h ^= h >> 29        // in 64 bits

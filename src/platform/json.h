@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Just enough JSON to be written.
+// Writes JSON: what our files and reports need of it, and no more.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -8,7 +8,8 @@ namespace anyop {
 // level: 0 debug, 1 info, 2 warning. Goes to the sink if ANYOP_LOG lets it.
 void Log(int level, const char* text);
 
-// What passes do to graphs: debug messages, which ANYOP_LOG=graph shows alone.
+// Messages about what passes do to graphs. ANYOP_LOG=graph shows them without all other debug
+// messages.
 bool LogsGraphs();
 void LogGraph(const std::string& text);
 

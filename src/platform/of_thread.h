@@ -5,11 +5,11 @@
 
 namespace anyop {
 
-// The calling thread's T, made when it is first asked for. It goes with the thread, and is made
-// anew for a call that comes even later: from the destructor of an object that lived longer, of the
-// thread or, in the main thread, a static one. A plain thread_local would be used after its end
-// then. What is made so late stays: nothing would end it. T is a type of the place that asks: all
-// who ask for the same T share it.
+// The calling thread's T, made when it is first asked for. It ends with the thread. A call may come
+// even later, from the destructor of an object that lives longer (one of the thread, or in the main
+// thread a static one): then T is made anew, where a plain thread_local would be used after its
+// end. That second T is never destroyed, because nothing runs later that could do it. All who ask
+// for the same T share it, so that each place has a type of its own.
 template <class T>
 class OfThread {
  public:
@@ -22,13 +22,14 @@ class OfThread {
  private:
   struct End {
     ~End() {
+      // mine_ is cleared first: a call from T's own destructor gets a new T, not the dying one.
       T* const last = mine_;
       mine_ = nullptr;
       has_ended_ = true;
       delete last;
     }
   };
-  // Those that stay, so that each can be found: else they would be leaks.
+  // A list of the objects that are never destroyed, so that leak checkers find a pointer to each.
   struct Late {
     T* object;
     Late* next;

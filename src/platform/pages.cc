@@ -23,7 +23,8 @@ std::uint64_t PageBytes(std::uint64_t bytes) {
   return RoundUpTo(bytes, bytes >= kHugePage ? kHugePage : kPage);
 }
 
-// Large memory begins at a huge page: mapped with one page to spare, which is cut off.
+// Large memory begins at a multiple of a huge page, or its first part could not be one. mmap does
+// not promise that, so a huge page more is mapped, and what lies before and behind is cut off.
 void* MapPages(std::uint64_t bytes) {
   if (bytes < kHugePage) return Map(bytes);
   char* p = static_cast<char*>(Map(bytes + kHugePage));
@@ -31,7 +32,7 @@ void* MapPages(std::uint64_t bytes) {
   char* begin = reinterpret_cast<char*>(RoundUpTo(reinterpret_cast<std::uint64_t>(p), kHugePage));
   if (begin > p) munmap(p, std::uint64_t(begin - p));
   munmap(begin + bytes, kHugePage - std::uint64_t(begin - p));
-  madvise(begin, bytes, MADV_HUGEPAGE);
+  madvise(begin, bytes, MADV_HUGEPAGE);  // a wish: where it is refused, small pages do
   return begin;
 }
 

@@ -5,7 +5,7 @@
 
 namespace anyop {
 
-// What a request of `bytes` takes: whole pages, huge ones from 2 MiB on.
+// The bytes that a request of `bytes` takes: whole pages, huge ones from 2 MiB on.
 std::uint64_t PageBytes(std::uint64_t bytes);
 
 // Zeroed memory of PageBytes bytes, at the start of a page; null if there is none.

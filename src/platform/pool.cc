@@ -17,11 +17,12 @@ namespace anyop {
 namespace {
 
 constexpr std::int64_t kMicrosecond = 1000, kMillisecond = 1000000;
-constexpr std::int64_t kSpin = 50 * kMicrosecond;      // then a worker yields between looks
-constexpr std::int64_t kStayAwake = 1 * kMillisecond;  // then it sleeps
+constexpr std::int64_t kSpin = 50 * kMicrosecond;  // then a worker yields between looks
+// Then it sleeps. If it slept sooner, each call of Python would have to wake it.
+constexpr std::int64_t kStayAwake = 1 * kMillisecond;
 constexpr double kWorthWaking = 100.0 * kMicrosecond;  // waking costs the caller 25 us
 constexpr std::int64_t kSteady = 200 * kMicrosecond;   // small regions closer than this add up
-constexpr int kPausesPerLook = 64;
+constexpr int kPausesPerLook = 64;                     // between two readings of the clock
 
 void Pause() {
 #if defined(__x86_64__)
@@ -46,13 +47,15 @@ void FutexWake(std::atomic<std::uint32_t>& word, std::uint32_t mask) {
 void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint32_t mask) {
   syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, nullptr, nullptr, mask);
 }
-// Workers 1 .. threads-1; ids share the 32 bits.
+// Workers 1 .. threads-1. A futex has 32 bits for up to 255 workers, so that ids share them; who is
+// woken without need sleeps again.
 std::uint32_t FutexMask(int threads) { return threads >= 32 ? ~0u : ((1u << threads) - 1) & ~1u; }
 
 }  // namespace
 
-// A claimed chunk keeps its region alive, so what the region says is read after the claim, and a
-// word that comes round to an old value does no harm.
+// A claimed chunk keeps its region alive, so region_ is read after the claim only. A word that
+// comes round to an old value (28 bits of epoch) does no harm: a claim that succeeds is one of the
+// region that runs now.
 bool Pool::Claim(std::uint64_t& word, int* chunk) {
   while (HasWork(word)) {
     if (word_.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel,
@@ -84,6 +87,7 @@ int Pool::TakeChunks() {
 }
 
 bool Pool::Run(const Region& region, double estimated_ns) {
+  // Looked at before the exchange, which takes the cache line from the caller that has the pool.
   if (busy_.load(std::memory_order_relaxed) || busy_.exchange(true, std::memory_order_acquire)) {
     return false;
   }
@@ -94,18 +98,23 @@ bool Pool::Run(const Region& region, double estimated_ns) {
   if (back_off_.IsOn()) return false;
   const int sleepers = CountSleepers(region.threads);
   const bool must_wake = sleepers > 0 && IsWorthWaking(estimated_ns);
-  if (!must_wake && sleepers >= region.threads - 1) return false;
+  if (!must_wake && sleepers >= region.threads - 1) return false;  // no worker would come
   region_ = region;
   done_.store(0, std::memory_order_relaxed);
   const BackOff::Start start = back_off_.Begin();
+  // Before Wake's increment of futex_: a worker that reads the new futex_ (Sleep) sees this word
+  // too, so that no wake is lost.
   word_.store(Publish(word_.load(std::memory_order_relaxed), region.threads, region.chunks),
               std::memory_order_seq_cst);
   if (must_wake) Wake(region.threads);
   const int mine = TakeChunks();
   const int claimed = region.chunks - mine;
+  // The usual region ends here, without a second look at the clock. After one that was late (cpu_ns
+  // is there), and where workers were woken, the back-off must hear how long this one took.
   if (done_.load(std::memory_order_acquire) != claimed || must_wake || start.cpu_ns >= 0) {
     AwaitWorkers(claimed, start, mine);
   }
+  // Only the holder of busy_ counts, so that no locked addition is needed.
   regions_.store(regions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   worker_chunks_.store(worker_chunks_.load(std::memory_order_relaxed) + claimed,
                        std::memory_order_relaxed);
@@ -128,7 +137,7 @@ void Pool::AwaitWorkers(int claimed, const BackOff::Start& start, int mine) {
   back_off_.Waited(start, begin, now, mine);
 }
 
-// Workers of a region that sleep or do not exist yet.
+// Workers of a region that sleep or have not been started yet.
 int Pool::CountSleepers(int threads) const {
   int sleepers = std::max(0, threads - 1 - workers_);
   for (int word = 0; word * 64 < threads; ++word) {
@@ -139,7 +148,7 @@ int Pool::CountSleepers(int threads) const {
   return sleepers;
 }
 
-// Regions that are small but follow one another closely are worth it together.
+// Small regions that follow one another closely are worth waking the workers for together.
 bool Pool::IsWorthWaking(double estimated_ns) {
   if (estimated_ns < kWorthWaking) {
     const std::int64_t now = NowNs();
@@ -203,6 +212,7 @@ void Pool::Work(int id) {
 }
 
 void Pool::Sleep(int id) {
+  // Read first: if Wake comes from here on, the value has changed and FutexWait returns at once.
   const std::uint32_t value = futex_.load(std::memory_order_seq_cst);
   const std::uint64_t bit = 1ull << id % 64;
   asleep_[id / 64].fetch_or(bit, std::memory_order_seq_cst);

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format's numbers are little-endian");
 
-// By DType.
+// In the order of DType.
 constexpr std::string_view kNames[kDTypes] = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2",
                                               "I64", "I32", "I16", "I8",   "U8",      "BOOL"};
 

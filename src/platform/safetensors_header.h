@@ -12,9 +12,11 @@
 
 namespace anyop {
 
-inline constexpr std::int64_t kSafetensorsAlignment = 64;  // where our headers end
+// Our headers end at a multiple of this, so that the elements of a file that is mapped into memory
+// are aligned as those that anyop allocates.
+inline constexpr std::int64_t kSafetensorsAlignment = 64;
 
-// What the format calls a dtype, and the dtype of such a name, or -1.
+// The format's name for a dtype; and the dtype that has a name in the format, or -1.
 std::string_view SafetensorsName(DType dtype);
 int FindSafetensorsName(std::string_view name);
 

@@ -16,7 +16,8 @@ namespace {
 using Header = ElfW(Ehdr);
 using Segment = ElfW(Phdr);
 
-// Where a range of the file ends; a range that no file has ends at the largest number.
+// Where a range of the file ends. A damaged header may say any numbers: a range whose end overflows
+// ends at the largest number, beyond every file.
 std::uint64_t End(std::uint64_t begin, std::uint64_t bytes) {
   std::uint64_t end;
   return __builtin_add_overflow(begin, bytes, &end) ? ~std::uint64_t{0} : end;
@@ -28,7 +29,7 @@ bool ReadAt(std::ifstream& file, std::uint64_t offset, T* to) {
   return bool(file.read(reinterpret_cast<char*>(to), sizeof *to));
 }
 
-// How many bytes the header and the segments tell of.
+// How many bytes the file must have for what its header and its segments say to be in it.
 std::uint64_t BytesNeeded(std::ifstream& file, std::uint64_t size) {
   Header h;
   if (!ReadAt(file, 0, &h)) return sizeof h;

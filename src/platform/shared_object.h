@@ -5,8 +5,9 @@
 
 namespace anyop {
 
-// Throws NotAvailable for a shared object that ends before what its header tells of: the loader
-// maps it nevertheless, and the process ends where a missing page is read. Any other file passes.
+// Throws NotAvailable for a shared object that is shorter than its header says: the loader maps it
+// nevertheless, and the process ends where a missing page is read. Any other file passes, since the
+// loader refuses it with a text of its own.
 void CheckIsWhole(const std::string& path);
 
 }  // namespace anyop

@@ -18,9 +18,10 @@
 namespace anyop {
 namespace {
 
-constexpr double kGrainNs = 2000;       // what `grain` items take
+constexpr double kGrainNs = 2000;       // the time that `grain` items take at least
 constexpr double kWorthSharing = 4000;  // a region costs about 500 ns
-constexpr int kChunksPerThread = 4;     // 8 for two threads: claims even out noise
+// Several, because a thread that another process interrupts then holds only a small part.
+constexpr int kChunksPerThread = 4;
 
 // Never destroyed: its workers outlive main. A forked child has no workers, so it starts afresh.
 std::atomic<Pool*> g_pool{nullptr};
@@ -51,8 +52,9 @@ Pool& OurPool() {
   return *pool;
 }
 
-// Marks the parts that workers run as nested too, and knows when the caller had no more to do.
-// Workers have the float mode of whoever started them.
+// Marks the parts that workers run as nested too, and notes when the caller had no more to do. Sets
+// the default float mode, because workers have the mode of whoever started them. `caller` is the
+// address of the caller's thread-local flag, which tells its thread from the workers.
 struct Marked {
   RangeFunction fn;
   void* arg;
@@ -74,7 +76,8 @@ struct Marked {
   }
 };
 
-// In the host's pool, unless it stalled a moment ago.
+// Runs the region in the host's pool, unless that stalled a moment ago. Where the caller got no
+// part, its wait began with the region.
 bool RunInHost(Host& host, int threads, std::int64_t n, std::int64_t grain, Marked* marked) {
   if (host.back_off.IsOn()) return false;
   const BackOff::Start start = host.back_off.Begin();

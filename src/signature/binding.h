@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of Check, for those who take them one by one (symbolic calls).
+// The steps of Check, for symbolic calls, which take them one by one.
 #pragma once
 #include <string>
 
@@ -10,7 +10,8 @@ namespace anyop {
 
 // Whether every argument is of its parameter's kind, and present unless optional.
 bool CheckKinds(const Contract& contract, const anyop_value* frame, std::string* error);
-// Whether the words and ranks of a call fit a form. Unknown ones may.
+// Whether the words and ranks of a call fit a form: kMaybe where some are unknown and the others
+// fit.
 enum class Fit : std::uint8_t { kNo, kMaybe, kYes };
 Fit FormFits(const Contract& contract, int form, const anyop_value* frame,
              std::uint64_t unknown_params);

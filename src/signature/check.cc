@@ -57,6 +57,7 @@ class Checker {
       const Param& p = form_.params[std::size_t(i)];
       if (p.kind == ParamKind::kWord && !CheckWord(i, p)) return false;
     }
+    // A size with two unbound variables waits until another argument, which may follow, binds one.
     std::uint64_t before;
     do {
       before = b_.bound;
@@ -81,8 +82,8 @@ class Checker {
   }
 
  private:
-  // i: the parameter that is wrong. A call with symbols reads what it must be: its sizes have no
-  // numbers that the sentence could compare.
+  // i: the parameter that is wrong. For a call with symbols the text says only what the argument
+  // must be, because its sizes have no numbers that a sentence could compare.
   template <class Text>
   bool Refuse(int i, Text&& text) {
     error_ = b_.symbols ? RequiredArgument(state_, i) : text();
@@ -174,7 +175,7 @@ class Checker {
     }
     return true;
   }
-  // Whether a size of -1, which says nothing; a symbol is below 0 too.
+  // Whether a size is unknown. Not every size below 0 is: a symbol is below 0, too.
   bool IsUnknown(std::int64_t size) const { return size < 0 && SizeNumber(b_, size).symbol == 0; }
   // Whether two numbers that argument i gives are equal, or required to be. Out of line, as Solve:
   // most sizes bind a variable or are compared as integers.
@@ -247,7 +248,7 @@ class Checker {
         const bool is_zero = other.known && other.i == 0;
         const Number rest = is_zero ? size : compute(NodeOp::kMod, size, other);
         if (!IsEqual(i, rest, Int(0))) return Solved::kInexact;
-        if (is_zero) return Solved::kYes;
+        if (is_zero) return Solved::kYes;  // whatever the variable is
       }
       size = TurnedAround(b_.symbols, n.op, in_a, size, other);
       if (size.fault != Fault::kNone) return Solved::kInexact;
@@ -323,6 +324,7 @@ bool CheckForm(const Contract& contract, int form, const anyop_value* frame, Bin
 int Check(const Contract& contract, const anyop_value* frame, Bindings* bindings,
           std::string* error, std::uint64_t unknown_params) {
   if (!CheckKinds(contract, frame, error)) return -1;
+  // A lone form is not asked whether it fits: the sentences of CheckForm say more than NoForm.
   int form = 0;
   if (const int n = int(contract.forms.size()); n > 1) {
     while (form < n && FormFits(contract, form, frame, unknown_params) == Fit::kNo) ++form;

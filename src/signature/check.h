@@ -18,7 +18,7 @@ struct ResultShape {
 };
 
 // Checks the parameters of a frame; returns the form, or -1 and a text. Allocates nothing unless it
-// refuses. A size of -1 is unknown and so is a rank of -1: what depends on it is not checked.
+// refuses. A size of -1 is unknown and so is a rank of -1: nothing that depends on them is checked.
 // unknown_params: given arguments whose value the host does not know yet, by bit.
 int Check(const Contract& contract, const anyop_value* frame, Bindings* bindings,
           std::string* error, std::uint64_t unknown_params = 0);

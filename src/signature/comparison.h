@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the comparison operators of the language mean.
+// The meaning of the comparison operators of the language.
 #pragma once
 #include "anyop/signature.h"
 

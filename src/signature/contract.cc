@@ -10,7 +10,8 @@
 namespace anyop {
 namespace {
 
-// The text without spaces, except one between two names.
+// The text without spaces, except one between two names, and those in words: a signature that is
+// only laid out anew keeps its hash.
 std::string WithoutSpaces(std::string_view text) {
   const auto is_name = [](char c) { return parse::IsLetter(c) || parse::IsDigit(c); };
   std::string out;
@@ -141,7 +142,7 @@ void NumberWordNodes(const Contract& contract, Form& form, std::size_t from) {
   }
 }
 
-// What other libraries call our dtypes.
+// Names of our dtypes in other libraries and languages, for suggestions.
 static constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"float64", "f64"},
     {"double", "f64"},
@@ -195,7 +196,8 @@ static bool MayBeSame(const DTypes& a, const DTypes& b) {
   return a.kind != DTypes::kSet || b.kind != DTypes::kSet || (a.mask & b.mask);
 }
 
-// A result can take the memory of a parameter only where both are of one kind.
+// A result can take the memory of a parameter only where both have the same dimensions, and may
+// have the same dtype.
 static void CheckOver(std::string_view text, const Form& form) {
   for (const Result& r : form.results) {
     for (std::size_t p = 0; p < form.params.size(); ++p) {
@@ -223,6 +225,7 @@ std::string PointAt(std::string_view text, const SignatureError& error) {
   const std::size_t from = at - begin > 80 ? at - 60 : begin;
   const std::size_t to = end - at > 60 ? at + 50 : end;
   std::string shown(text.substr(from, to - from));
+  // One '?' for each byte, so that the caret stays below its place.
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return "line " + std::to_string(line) + ", column " + std::to_string(at - begin + 1) + ": " +

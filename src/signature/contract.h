@@ -28,8 +28,8 @@ struct Contract {
   // Parameters whose value belongs into a plan's key, by bit: all but the numbers that occur in
   // nothing but top-level comparisons with a constant (an epsilon).
   std::uint64_t key_params = 0;
-  std::vector<std::vector<ScalarCheck>> scalar_checks;  // per form: what is left for each call
-  std::deque<std::string> expression_texts;             // nodes point into them
+  std::vector<std::vector<ScalarCheck>> scalar_checks;  // per form: checked in each call
+  std::deque<std::string> expression_texts;  // nodes point into them; a deque moves none of them
 
   int param(std::string_view n) const { return forms[0].param(n); }
   int result(std::string_view n) const { return forms[0].result(n); }

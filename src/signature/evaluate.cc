@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value of an expression, three-valued: what nothing gives is unknown, and 0 * unknown is 0.
-// The one place that knows what an operator of the language means, for every kind of number.
+// The value of an expression, three-valued: a number that nothing gives is unknown, and 0 * unknown
+// is 0. The one place that knows what an operator of the language means, for every kind of number.
 #include <bit>
 
 #include "signature/binding.h"
@@ -70,7 +70,7 @@ Number OfFloats(NodeOp op, double x, double y) {
   }
 }
 
-// Of operands that are not both known.
+// The value of an operation whose operands are not both known.
 Number Symbolic(Symbols* symbols, NodeOp op, const Number& x, const Number& y) {
   if (x.is_unknown() || y.is_unknown()) return Unknown();
   Number n = symbols->Compute(op, x, y);
@@ -148,7 +148,7 @@ struct Evaluator {
   Number BytesOf(const Number& dtype) const {
     return dtype.known ? Int(Bytes(DType(dtype.i))) : Unknown();
   }
-  // A result is not allocated yet: what it measures comes from its type.
+  // A result is not allocated yet, so that its sizes are computed from its type.
   Number MeasureResult(const TensorType& t, NodeOp op) const {
     if (t.has_dots && bindings.n_lead < 0) return Unknown();
     const int lead = t.has_dots ? bindings.n_lead : 0, rank = lead + int(t.dims.size());
@@ -188,11 +188,12 @@ struct Evaluator {
     }
     return all;
   }
-  // Of two truth values of which neither decides the operator.
+  // `and` or `or` of two truth values of which neither decides the result alone.
   Number Joined(NodeOp op, const Number& x, const Number& y) const {
     return x.known ? y : y.known ? x : Symbolic(bindings.symbols, op, x, y);
   }
   Number AndOr(const Node& n) const {
+    // Where the left side decides, the right one is not evaluated: it may divide by zero there.
     const Number x = At(n.a);
     const bool decides = n.op == NodeOp::kOr;  // true decides an or, false an and
     if (x.fault != Fault::kNone || (x.known && (x.i != 0) == decides)) return x;

@@ -29,7 +29,7 @@ int CompileIn(Contract& c, Form& form, std::string_view text, std::size_t* at, W
   try {
     parser.Resolve(from, form.nodes.size(), parse::Unbound::kRefuse);
   } catch (const SignatureError& e) {
-    form.nodes.resize(from);
+    form.nodes.resize(from);  // takes the unresolved nodes away again
     if (e.what != parse::kUnknownName) throw;
     *unknown = e;
     return -1;
@@ -43,7 +43,7 @@ int CompileIn(Contract& c, Form& form, std::string_view text, std::size_t* at, W
   }
   parse::CheckWords(c.forms, form, from);
   NumberWordNodes(c, form, from);
-  c.key_params |= n.params;
+  c.key_params |= n.params;  // a plan holds for one value of each number that its kernel depends on
   return node;
 }
 
@@ -66,7 +66,7 @@ Expression CompileAt(Contract& c, std::string_view text, std::size_t* at, Want w
   return e;
 }
 
-// Numbers that the new expressions put into the key need no check per call.
+// Numbers that the new expressions put into the key are checked once per plan, not per call.
 void DropScalarChecks(Contract& c) {
   for (auto& checks : c.scalar_checks) {
     std::erase_if(checks, [&](const ScalarCheck& s) { return c.key_params >> s.param & 1; });

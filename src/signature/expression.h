@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions over the sizes and arguments of a call: .when, .workspace, .flops, .bytes, and the
-// evaluation that checks and results use. Three-valued: what nothing gives is unknown.
+// evaluation that checks and results use. Three-valued: a value that nothing gives is unknown.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,7 +11,8 @@
 
 namespace anyop {
 
-// What a call has bound. Unknown sizes (-1) bind nothing; a later known size does.
+// The variables that a call has bound. An unknown size (-1) binds nothing; a known one that comes
+// later does.
 struct Bindings {
   std::int64_t var[kMaxVars];  // at least 0, or a symbol
   std::uint64_t bound = 0;     // variables, by bit
@@ -22,7 +23,7 @@ struct Bindings {
   std::int64_t lead[kMaxRank];                             // "..."; as the sizes of a shape
   int n_lead = -1;                                         // -1: nothing gives them
   int lead_by = -1;
-  Symbols* symbols = nullptr;  // what computes with the numbers of the call that are symbols
+  Symbols* symbols = nullptr;  // computes with the numbers of the call that are symbols
 };
 
 // An expression compiled for every form. text: as written.
@@ -67,7 +68,7 @@ std::string ShowUses(const Contract& contract, int form, int node, const Binding
 
 // An expression as text, with as few parentheses as it needs: "ceil_div(n, 32)", "2*d".
 std::string Show(const Form& form, int node);
-// What stands for an operation in a signature: "+", "==", "or", "min"; "?" where nothing does.
+// The text of an operation in a signature: "+", "==", "or", "min"; "?" for a node that is none.
 std::string_view Symbol(NodeOp op);
 // "bf16[2, 4096]"; an unknown size is "?", an unknown rank "bf16[...]".
 std::string Show(const DLTensor& tensor);

@@ -12,6 +12,7 @@ bool HasInPlace(const Contract& contract) {
   if (contract.n_params() == 0) return false;
   const Form& first = contract.forms[0];
   if (first.results[0].is_optional || first.params[0].kind != ParamKind::kTensor) return false;
+  // Bit 0: the first parameter.
   return std::ranges::all_of(contract.forms, [](const Form& f) { return f.results[0].over & 1; });
 }
 
@@ -29,6 +30,7 @@ std::vector<std::vector<int>> DTypeGroups(const Form& form) {
     if (!IsTensor(p.kind) || p.tensor.dtypes.kind != DTypes::kVariable) continue;
     const int variable = p.tensor.dtypes.index;
     groups[std::size_t(variable)].push_back(int(i));
+    // What a call writes into a cast copy would be lost.
     if (p.is_mut || p.kind == ParamKind::kTensors) refused |= 1ull << variable;
   }
   std::vector<std::vector<int>> kept;

@@ -13,11 +13,12 @@ namespace anyop {
 struct Facts {
   bool has_out;                  // a caller may give the memory of the results
   bool has_lone_result;          // there is one result, and a call writes nothing else
-  bool has_in_place;             // which may take the first parameter's memory in every form
+  bool has_in_place;             // that result may take the first parameter's memory in every form
   bool takes_mask;               // there are several results, and a caller may decline some of them
   bool needs_tensor;             // some tensor must be given
-  std::uint64_t mut_params = 0;  // what a call writes, by bit
-  std::vector<int> by_keyword;   // what only a call by keyword leaves out: a required one follows
+  std::uint64_t mut_params = 0;  // parameters that a call writes, by bit
+  // Parameters with a default before one without: only a call by keyword can leave them out.
+  std::vector<int> by_keyword;
   std::vector<int> declined_without;  // per result: the parameter without which it is left out; -1
   // Parameters of one dtype variable, two or more, all of them read-only tensors: where they come
   // in several dtypes, casting these makes the call right.
@@ -26,16 +27,17 @@ struct Facts {
 
 Facts FactsOf(const Contract& contract);
 
-// How large a tensor with leading "..." is as a whole, where a form's sizes, bounds or conditions
-// ask: more leading dimensions would change it. tensor: a parameter, or their number + a result.
+// A measure of a whole tensor with leading "..." that a form's sizes, bounds or conditions ask for:
+// more leading dimensions (vmap) would change it. tensor: a parameter, or the number of parameters
+// plus a result.
 struct Measure {
   std::string_view name;  // "size", "rank", "rows", "bytes"
   int tensor;
 };
 std::vector<Measure> MeasuresOf(const Form& form);
 
-// What a name is the gradient of: "x" of "dx"; "" of a name without a d. This is the rule by which
-// the parameters and results of gradients are understood.
+// The name whose gradient this name is: "x" for "dx"; "" for a name that does not begin with d. By
+// this rule alone the parameters and results of gradients are understood.
 inline std::string_view PrimalOf(std::string_view name) {
   return name.starts_with('d') ? name.substr(1) : std::string_view();
 }

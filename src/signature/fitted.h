@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as the parameters that they are given to want them.
+// Values converted to the kinds that their parameters want.
 #pragma once
 #include "anyop/signature.h"
 #include "anyop/value.h"
@@ -14,11 +14,11 @@ constexpr std::uint16_t TagOf(ParamKind kind) {
   return kTags[int(kind)];
 }
 
-// A whole number where a float is meant.
+// Makes a float of a whole number that is given to a float parameter.
 [[gnu::always_inline]] inline anyop_value Fitted(ParamKind kind, anyop_value v) {
   return kind == ParamKind::kFloat && v.tag == ANYOP_INT ? FloatValue(double(v.i)) : v;
 }
-// Of an expression, which knows no truth values: those too.
+// The same for the value of an expression, where a truth value is the number 0 or 1.
 inline anyop_value FittedExpression(ParamKind kind, anyop_value v) {
   if (kind == ParamKind::kBool && v.tag == ANYOP_INT) return WholeValue(ANYOP_BOOL, v.i);
   if (kind == ParamKind::kInt && v.tag == ANYOP_BOOL) return IntValue(v.i);

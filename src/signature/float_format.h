@@ -35,7 +35,7 @@ inline FloatFormat FormatOf(DType dtype) {
 inline double Ulp(DType dtype, double value) {
   const FloatFormat f = FormatOf(dtype);
   double size = std::fabs(value);
-  if (!(size <= f.largest)) size = f.largest;
+  if (!(size <= f.largest)) size = f.largest;  // NaN, too
   const int exponent = size == 0 ? f.least_exponent : std::max(std::ilogb(size), f.least_exponent);
   return std::ldexp(1.0, exponent - f.mantissa_bits);
 }

@@ -10,7 +10,8 @@
 namespace anyop {
 namespace {
 
-constexpr std::int64_t kLongestList = 4096;  // that is made; longer ones are left to be refused
+// Where a signature wants a longer list, a short one is made, and the try fails.
+constexpr std::int64_t kLongestList = 4096;
 
 class Generator {
  public:
@@ -99,7 +100,7 @@ class Generator {
     }
     DrawNumber(i, p);
   }
-  // Presence is what conditions ask about; the shape comes at the end.
+  // Conditions ask only whether the tensor is present; its shape comes at the end (BuildShapes).
   void Place(int i, const Param& p) {
     if (p.kind == ParamKind::kTensor) return draft_.call.SetTensor(i, DType::kF32, {});
     if (!draft_.list_length) draft_.list_length = 1 + int(Below(3));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random calls from a signature alone: sizes, dtypes, words, numbers, optional arguments. What they
-// hold obeys the contract; data is the caller's (Param::rule says what an index tensor may hold).
+// Random calls from a signature alone: sizes, dtypes, words, numbers, optional arguments. They obey
+// the contract. Their tensors have no data: the caller makes it (Param::rule says which indices an
+// index tensor may hold).
 #pragma once
 #include <cstdint>
 #include <map>

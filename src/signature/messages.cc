@@ -23,7 +23,7 @@ int ElementOf(const CallState& s, int param, const DLTensor& t) {
 std::string Element(const std::string& name, int k) {
   return k < 0 ? name : name + "[" + std::to_string(k) + "]";
 }
-// "x", or "caches[3]" of a list.
+// "x"; for an element of a list "caches[3]".
 std::string Name(const CallState& s, int param, const DLTensor& t) {
   return Element(Name(s, param), ElementOf(s, param, t));
 }
@@ -58,7 +58,8 @@ std::string TypeText(const Param& p) {
 class Because {
  public:
   explicit Because(const CallState& s) : state_(s) {}
-  // What is wrong is not its own reason; of a list, the first element is that of the others.
+  // An argument that is wrong is not named as its own reason. In a list, the first element is the
+  // reason why the others are wrong.
   Because(const CallState& s, int self) : state_(s), seen_(1ull << self) {}
   Because(const CallState& s, int self, const DLTensor& t)
       : state_(s),
@@ -103,8 +104,8 @@ std::string WantedDType(const CallState& s, const DTypes& d) {
   return std::string(known ? kDTypeNames[s.bindings.dtype[d.index]] : d.name);
 }
 
-// The type that a tensor should have, with what is known filled in. Dimensions that nothing else
-// fixes show the tensor's own size, but for the wrong one (bad).
+// The type that a tensor should have, with all known sizes and dtypes filled in. Dimensions that no
+// other argument fixes show the tensor's own size, except the wrong one (bad).
 std::string Wanted(const CallState& s, const TensorType& type, const DLTensor& t, int bad) {
   const Form& form = s.form();
   std::string dims;
@@ -134,8 +135,8 @@ std::string WhichDimension(const DLTensor& t, int i) {
   return i + 1 == t.ndim ? "the last dimension" : "dimension " + std::to_string(i);
 }
 
-// What an expression with one unbound variable can be, where it cannot be `size`: "2*d, a multiple
-// of 2"; "3*(b+1), where b would be -1".
+// Says which sizes an expression with one unbound variable can have, where it cannot be `size`:
+// "2*d, a multiple of 2"; "3*(b+1), where b would be -1".
 std::string PossibleSize(const CallState& s, int node, std::int64_t size) {
   const Form& form = s.form();
   const std::string text = Show(form, node);

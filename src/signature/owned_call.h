@@ -13,6 +13,7 @@
 namespace anyop {
 
 using Shape = std::vector<std::int64_t>;  // an unknown size is -1
+// A shape with a size that no tensor has.
 inline Shape UnknownRank() { return {INT64_MIN}; }
 
 class OwnedCall {
@@ -39,9 +40,9 @@ class OwnedCall {
   void SetDType(int i, DType value);
   void SetInts(int i, std::vector<std::int64_t> values);
   void SetFloats(int i, std::vector<double> values);
-  void SetDefault(int i);  // what an omitted argument has; None where there is no default
+  void SetDefault(int i);  // the value of an omitted argument; None where there is no default
 
-  // "x = bf16[2, 8], weight = None, eps = 1e-06": what was given.
+  // "x = bf16[2, 8], weight = None, eps = 1e-06": the arguments that were given.
   std::string Text() const;
 
  private:
@@ -50,6 +51,7 @@ class OwnedCall {
   const Contract* contract_;
   DLDevice device_;
   std::vector<anyop_value> frame_;
+  // Deques, because the frame points into them, and they move nothing as they grow.
   std::deque<Shape> shapes_;
   std::deque<DLTensor> tensors_;
   std::deque<std::vector<const DLTensor*>> lists_;

@@ -5,7 +5,8 @@
 namespace anyop {
 namespace {
 
-// Keeps of `a` what `b` says too.
+// Makes unknown in `a` what `b` says otherwise; false if the dtypes differ, which may not be
+// unknown.
 bool Merge(ResultShape* a, const ResultShape& b) {
   if (a->dtype != b.dtype) return false;
   if (a->rank != b.rank) a->rank = -1;
@@ -55,7 +56,8 @@ int InferPartial(const Contract& contract, const anyop_value* frame, std::uint64
     if (is_right && found < 0) found = form;
     if (fit == Fit::kYes) break;  // no later form takes these words and ranks
   }
-  if (symbols && tried > 1) symbols->requirements.clear();  // of a form that may not be the form
+  // With several forms, the requirements are those of a form that the call may not have.
+  if (symbols && tried > 1) symbols->requirements.clear();
   if (found >= 0) return found;
   *error = !first_error.empty() ? first_error
            : symbols            ? "no form takes these words and ranks."

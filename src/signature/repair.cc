@@ -35,6 +35,7 @@ class Repairer {
         return Make(n.a, !truth);
       case NodeOp::kAnd:
       case NodeOp::kOr:
+        // A true `and`, as a false `or`, needs both sides: | makes both, where || would make one.
         if ((n.op == NodeOp::kAnd) == truth) return Make(n.a, truth) | Make(n.b, truth);
         return random_() % 2 ? Make(n.a, truth) : Make(n.b, truth);
       case NodeOp::kGiven:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the conditions of a drawn call true, by changing what it is free to change.
+// Makes the conditions of a drawn call true, by changing the parts that are not fixed.
 #pragma once
 #include "signature/generate.h"
 
@@ -19,12 +19,13 @@ struct Draft {
   Number Eval(int node) const { return Evaluate(*contract, form, node, bindings, call.frame()); }
 };
 
-// What the options have fixed, by bit.
+// The parts that the options have fixed, by bit.
 struct FixedParts {
   std::uint64_t vars = 0, params = 0, presence = 0;
 };
 
-// Several rounds over all conditions; what stays false is left to the next try.
+// Several rounds over all conditions, because one that is made true may make another false. If some
+// stay false, the caller draws another call.
 void Repair(Draft& draft, Random& random, const FixedParts& fixed);
 
 }  // namespace anyop

@@ -57,8 +57,8 @@ bool CountBytes(const CallState& s, int index, ResultShape* out, std::string* er
   return true;
 }
 
-// Whether two sizes that are not the same number differ, for a result that the caller gives. What
-// is not known for symbols is required.
+// Whether two sizes that are not the same number differ, for a result that the caller gives.
+// Symbols that may be equal do not differ, but it is required that they are equal.
 bool Differ(const CallState& s, int index, std::int64_t given, std::int64_t want) {
   Symbols* const symbols = s.bindings.symbols;
   const Number a = SizeNumber(s.bindings, given), b = SizeNumber(s.bindings, want);

@@ -10,7 +10,8 @@
 namespace anyop {
 namespace {
 
-// How tightly an operator binds: or 1, and 2, not 3, comparisons 4, sums 5, products 6, rest 7.
+// How tightly an operator binds, as the parser has it (parse_expression.h): or 1, and 2, not 3,
+// comparisons 4, sums 5, products 6, rest 7. Parentheses are written where this asks for them.
 int Strength(NodeOp op) {
   switch (op) {
     case NodeOp::kOr:
@@ -40,7 +41,7 @@ std::string ShowWithin(const Form& form, int node, int strength) {
 
 std::string ShowDouble(double v) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.15g", v);
+  std::snprintf(text, sizeof text, "%.15g", v);  // as written: 17 digits would make 0.1 longer
   std::string s = text;
   if (s.find_first_of(".en") == std::string::npos) s += ".0";
   return s;
@@ -56,7 +57,7 @@ std::string ShowList(std::uint32_t count, F&& element) {
   return out + "]";
 }
 
-// Between its operands: what binds less than a sum stands apart.
+// An operator as it stands between its operands: with blanks if it binds less than a sum.
 std::string Spaced(NodeOp op) {
   const std::string symbol(Symbol(op));
   return Strength(op) < Strength(NodeOp::kAdd) ? " " + symbol + " " : symbol;

@@ -107,7 +107,7 @@ std::string FactsJson(const Facts& facts) {
          ", \"dtype_groups\": " + Array(facts.dtype_groups, group) + "}";
 }
 
-// What a form says of a parameter: {} where that is nothing.
+// What a form says about a parameter; {} where it says nothing.
 std::string FormParamJson(const Form& form, const Param& p) {
   std::string out;
   if (IsTensor(p.kind)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that are no int64. The evaluator computes with whole numbers and floats itself and treats
-// what nobody knows as unknown; what else a size may be (a polynomial over the sizes of a graph, an
-// integer of a compiler) is a symbol, which only its owner computes with.
+// Numbers that are no int64. The evaluator itself computes with whole numbers and floats, and has
+// an unknown for a number that nobody knows. Any other size (a polynomial over the sizes of a
+// graph, an integer of a compiler) is a symbol, with which only its owner computes.
 #pragma once
 #include <string>
 #include <vector>
@@ -37,7 +37,7 @@ inline std::int64_t BitsOfSymbol(std::uint32_t symbol) {
 inline bool IsSymbol(std::int64_t bits) { return std::uint64_t(bits) >> 32 == kSymbolBits >> 32; }
 inline std::uint32_t SymbolOf(std::int64_t bits) { return std::uint32_t(bits); }
 
-// What must hold for a call to be right where that is neither true nor false for all sizes.
+// A condition of a right call that holds for some sizes of the symbols, and not for others.
 struct Requirement {
   Number holds;  // a symbol
   std::string text;

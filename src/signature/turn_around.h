@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions turned around: what one side of an operation is, where the other is known.
+// Expressions turned around: one side of an operation, where its value and the other side are
+// known.
 #pragma once
 #include "signature/expression.h"
 

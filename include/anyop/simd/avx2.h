@@ -15,6 +15,7 @@ struct Mask {
 };
 
 namespace lanes {
+// A load from kWindow + 8 - n gives n lanes of ones, then zeros.
 alignas(64) inline constexpr std::int32_t kWindow[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 ANYOP_LANE_FN __m256i First(int n) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kWindow + 8 - n));
@@ -46,7 +47,8 @@ ANYOP_LANE_FN __m128i Load16(const void* p) {
 }
 ANYOP_LANE_FN void Store16(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
 
-// The first n < 8 elements of 2 bytes, by the binary digits of n.
+// The first n < 8 elements of 2 bytes, by the binary digits of n: AVX2 masks no elements of 2
+// bytes, and nothing beyond them may be touched.
 ANYOP_LANE_FN void Copy16(char* to, const char* from, int n) {
   if (n & 4) std::memcpy(to, from, 8), to += 8, from += 8;
   if (n & 2) std::memcpy(to, from, 4), to += 4, from += 4;

@@ -44,7 +44,7 @@ ANYOP_LANE_FN __m256i ToBF16(__m512 v) {
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(RoundBF16(v), 16));
 }
 #if defined(__AVX512BF16__)
-// vcvtne2ps2bf16 takes subnormals for 0: what it gives of them is to be made the long way.
+// vcvtne2ps2bf16 takes subnormals for 0: vectors that hold one are converted by RoundBF16.
 ANYOP_LANE_FN bool AnySubnormal(__m512 a, __m512 b) {
   constexpr int kSubnormal = 0x20;
   return !_kortestz_mask16_u8(_mm512_fpclass_ps_mask(a, kSubnormal),
@@ -146,7 +146,8 @@ ANYOP_LANE_FN F32 ScaleByPowerOf2(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, 
 
 // ScaleByPowerOf2 takes any n: 0 and infinity for huge ones, NaN for NaN.
 inline constexpr bool kScaleSaturates = true;
-// a, moved to within limit of 0; limit, with some sign, where a is NaN.
+// a, moved to within limit of 0; limit, with some sign, where a is NaN. 0b0010: the operand that is
+// nearer to 0, with the sign of a.
 ANYOP_LANE_FN F32 LimitAbs(F32 a, F32 limit) { return {_mm512_range_ps(a.v, limit.v, 0b0010)}; }
 
 ANYOP_LANE_FN float ReduceAdd(F32 a) { return _mm512_reduce_add_ps(a.v); }

@@ -23,8 +23,8 @@ typedef std::uint32_t U32 [[gnu::vector_size(4 * kLanes)]];
 typedef std::int32_t I32 [[gnu::vector_size(4 * kLanes)]];
 typedef float V [[gnu::vector_size(4 * kLanes)]];
 
-// As words, f8e4m3 shifted left by 7 is the f16 of its value / 256, subnormals included; only NaN
-// needs a hand.
+// A word with the f8e4m3 shifted left by 7 is the f16 of its value / 256, subnormals included; only
+// NaN must be put in. 0xbfff clears bit 14, where widening a signed byte leaves a second sign.
 #if defined(__AVX512F__)
 ANYOP_LANE_FN F32 Widen(U8 b, std::int8_t) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(std::bit_cast<__m128i>(b)))};
@@ -81,7 +81,7 @@ ANYOP_LANE_FN F32 Widen(U8 b, F8E4M3) {
 }
 #endif
 
-// Lanes that hold bytes.
+// Stores the lowest byte of each of the first n lanes.
 template <class N>
 ANYOP_LANE_FN void StoreLowBytes(void* p, I32 v, N n) {
 #if defined(__AVX512F__)

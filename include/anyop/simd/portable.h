@@ -35,7 +35,7 @@ ANYOP_LANE_FN U ToBits(U u, BF16) {
 }
 ANYOP_LANE_FN U FromBits(U h, F16) {
   const U m = h & 0x7fff, sign = (h & 0x8000) << 16;
-  const U finite = Bits(Value(m << 13) * 0x1p112f);  // subnormals included
+  const U finite = Bits(Value(m << 13) * 0x1p112f);  // biases 127 - 15; subnormals included
   const U other = 0x7f800000 | m << 13 | (U(m > 0x7c00) & 0x400000);
   return sign | Blend(m >= 0x7c00, other, finite);
 }
@@ -119,7 +119,7 @@ ANYOP_LANE_FN F32 Select(Mask m, F32 a, F32 b) {
 }
 
 ANYOP_LANE_FN F32 Fma(F32 a, F32 b, F32 c) {
-#ifdef __FP_FAST_FMAF
+#ifdef __FP_FAST_FMAF  // otherwise fmaf is a function of the C library, in software
   F32 r;
   for (int i = 0; i < kLanes; ++i) r.v[i] = __builtin_fmaf(a.v[i], b.v[i], c.v[i]);
   return r;
@@ -127,7 +127,7 @@ ANYOP_LANE_FN F32 Fma(F32 a, F32 b, F32 c) {
   return {a.v * b.v + c.v};
 #endif
 }
-// With the product exact on any machine.
+// In double, which holds the product of two floats exactly.
 ANYOP_LANE_FN F32 FmaExact(F32 a, F32 b, F32 c) {
   F32 r;
   for (int i = 0; i < kLanes; ++i) r.v[i] = float(double(a.v[i]) * b.v[i] + c.v[i]);
