@@ -18,10 +18,6 @@ bool OpenGuard(std::uintptr_t address);
 // pointer that a kernel keeps beyond its call is not found by a fault then.
 void KeepGuardedMappings();
 
-// Mappings that are small and unharmed are used again: for tests, which make a million of them. A
-// pointer that a kernel keeps beyond its call is not found by a fault then.
-void KeepGuardedMappings();
-
 // A zone is a mebibyte of addresses without memory. An access to it does not end the process: the
 // address is noted, its page is opened, and the access goes on. At most 4096 objects have zones at
 // a time; the others have only a page of known bytes on both sides.
