@@ -12,7 +12,7 @@
 
 namespace anyop {
 
-// Names are the same in all forms.
+// The name of entry i. Names are the same in all forms, so that no form need be known.
 inline std::string_view EntryName(const Operator& op, int i) {
   const Form& form = op.contract->forms[0];
   return i < op.n_params ? form.params[std::size_t(i)].name
@@ -39,9 +39,10 @@ void ForTensors(const anyop_value& v, F&& f) {
   for (std::uint32_t k = 0; k < v.count; ++k) f(*v.ts[k], k);
 }
 
-// The lists of a frame whose tensors were replaced.
+// The lists of a frame whose tensors are replaced.
 using TensorLists = std::deque<std::vector<const DLTensor*>>;
-// Every tensor of n values becomes f(tensor, i), i the value that it belongs to; null: it stays.
+// Replaces every tensor of n values by f(tensor, i), where i is the value that it belongs to; if f
+// returns null, the tensor stays. The caller's lists are not changed: `lists` gets copies.
 template <class F>
 void ReplaceTensors(anyop_value* values, int n, TensorLists* lists, F&& f) {
   const auto replaced = [&](const DLTensor* t, int i) {
@@ -58,7 +59,8 @@ void ReplaceTensors(anyop_value* values, int n, TensorLists* lists, F&& f) {
   }
 }
 
-// What the context of a reference says of the call's tensors (anyop/reference.h).
+// The dtypes of the call's tensors, which a reference's context has (anyop/reference.h): a
+// reference itself gets floats as f64, and could not tell what they were.
 struct CallDTypes {
   CallDTypes(const Operator& op, const anyop_value* frame) {
     for (int i = 0; i < op.n_params + op.n_results; ++i) {

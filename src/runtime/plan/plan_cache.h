@@ -35,7 +35,7 @@ class PlanCache {
   static void SetCapacity(std::size_t plans);
 
  private:
-  static constexpr std::size_t kBuckets = 256;
+  static constexpr std::size_t kBuckets = 256;  // one for each plan, at the capacity at start
   Plan* FindLocked(const std::uint64_t* key, std::size_t n, std::uint64_t hash);
   void Unlink(Plan* plan);
   void LinkNewest(Plan* plan);

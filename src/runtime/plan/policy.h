@@ -56,8 +56,8 @@ const Policy* ReadProcessPolicy();
 const Policy* CurrentPolicy();
 
 inline constexpr int kThreadsShift = 8, kPolicyShift = 32;
-// Threads, policy, strict and batch-invariant mode as one word of the key: what the process says,
-// under what a thread's scope says.
+// The scope of a call as one word of the key: modes from bit 0 on, then threads, then the policy's
+// number. ProcessWord has what the process says, ScopeWord puts a thread's scope over it.
 inline std::uint64_t ProcessWord() {
   const Policy* p = process_policy.load(std::memory_order_acquire);
   if (!p) [[unlikely]] {
@@ -69,14 +69,15 @@ inline std::uint64_t ScopeWord(const ThreadState& state) {
   return (ProcessWord() & state.process_mask) | state.scope_word;
 }
 
-// Throws if the process policy names an operator or kernel that this library lacks, because
-// ANYOP_POLICY may name libraries before they are loaded. Called before the library is registered,
-// so that nothing of it stays. is_whole: it brings all operators of its name, not one of them.
+// Throws if the process policy names an operator or kernel of this library that it lacks:
+// ANYOP_POLICY may name libraries that are loaded later. Called before the library is registered,
+// so that nothing of it stays. is_whole: it brings all operators of its name, so that one that it
+// lacks will not come.
 struct NewLibrary;
 void CheckProcessPolicy(const NewLibrary& library, bool is_whole);
 
 // Whether a kernel answers to `wanted`: equal, or longer by "_..." where no kernel of the operator
-// has that very name.
+// has that very name. Else cpu_avx512 could not be pinned where cpu_avx512_bf16 is there as well.
 bool NameMatches(const Operator& op, std::string_view kernel, std::string_view wanted);
 
 }  // namespace anyop

@@ -11,8 +11,9 @@ namespace anyop {
 // An operator by its full name, or null.
 using FindOperator = std::function<const Operator*(const std::string& full_name)>;
 
-// What statements write are `mut` parameters, results and what they made; and each `mut` parameter
-// is written. Throws InvalidArgument. Operators that are not there yet are not looked into.
+// Statements may write `mut` parameters, results and what earlier statements made, and each `mut`
+// parameter must be written. Throws InvalidArgument. A call of an operator that is not there yet
+// may write anything.
 void CheckWrites(const Operator& op, const FindOperator& find);
 
 // Statements may not come back to the operator that they compute, directly or by others' .means.
