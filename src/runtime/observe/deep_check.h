@@ -8,7 +8,7 @@
 
 namespace anyop {
 
-// Made before the kernel runs: the reference reads what the kernel may overwrite.
+// Made before the kernel runs, because the reference reads what the kernel may overwrite.
 class DeepCheck {
  public:
   // frame: the call as the caller gave it.

@@ -287,6 +287,7 @@ class Planner {
     const Request request{op_,     plan_.form, plan_.bindings,    frame_,
                           policy_, scope_,     plan_.device_kind, plan_.device.device_id};
     plan_.kernel = Dispatch(request, choices);
+    // Gaps that the device cannot copy are a reason for the host, too, even where it has a kernel.
     if ((plan_.kernel == kNoKernel || LacksPack()) && plan_.device_kind && scope_.runs_on_host) {
       plan_.kernel = kComposition;
       plan_.runs_on_host = true;

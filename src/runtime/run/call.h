@@ -68,7 +68,7 @@ inline void Run(Operator& op, Plan& plan, anyop_value* frame) {
   // Relaxed: any entry that is read is one that may run, and observers begin with later calls.
   op.entry.load(std::memory_order_relaxed)(op, plan, frame);
 }
-// The runtime's own entry, which observers call.
+// The runtime's own entry, of operators that nobody observes.
 void RunPlan(Operator& op, Plan& plan, anyop_value* frame);
 
 }  // namespace anyop

@@ -208,6 +208,7 @@ class DeviceRun {
         counters_(DeviceCountersOf(op, plan)),
         data_(FindCheckedData(op, plan, frame)) {}
 
+  // All that can be refused without the stream comes before anything is put on it.
   void Run() {
     if (!is_part) RaiseLate(target_.kind, target_.number, target_.stream);
     std::memcpy(frame_, given_, sizeof frame_[0] * std::size_t(n_values()));
@@ -404,7 +405,7 @@ class DeviceRun {
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) { RefuseGaps(i, k, t); });
     }
     FrameOnHost host(target_, n_values());
-    host.Fill(op_, plan_, given_);
+    host.Fill(op_, plan_, given_);  // not frame_: the call on the host has copies of its own
     counters_.fallbacks.Add();
     counters_.copies.Add(std::uint64_t(host.count()));
     const HeldPlan plan = GetPlan(op_, host.values);

@@ -173,6 +173,7 @@ int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
   auto* frame = reinterpret_cast<anyop_value*>(block + h.values);
   for (std::uint32_t i = 0; i < h.n_values; ++i) SettleValue(block, frame[i]);
   try {
+    // The device's thread may have any float mode.
     const DefaultFloatMode mode;
     if (h.checks.indices) CheckIndices(*h.op, *h.plan, h.plan->index_checks, frame);
     if (h.checks.own) CallCheck(*h.op, *h.plan, frame, h.op->data->check);
