@@ -154,7 +154,9 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
   const PolicyItem* const pin = PinOf(r);
   const bool is_enabled = r.policy.Enables(r.op.name);
   int taken = kNoKernel;
-  bool is_settled = false;  // no later kernel can replace the taken one
+  // No later kernel can replace the taken one: the first that fits is taken, but for pairs of
+  // kernels that want to be measured.
+  bool is_settled = false;
   for (std::size_t k = 0; k < r.op.kernels.size(); ++k) {
     if (is_settled && !choices) break;
     std::string why;

@@ -19,7 +19,7 @@ inline std::string_view EntryName(const Operator& op, int i) {
                          : form.results[std::size_t(i - op.n_params)].name;
 }
 
-// Of the tensor of entry i, or of the k-th of its list: "x", "xs[2]".
+// The name of the tensor that entry i is, "x", or of the k-th one of its list, "xs[2]".
 inline std::string TensorName(const Operator& op, const anyop_value* frame, int i,
                               std::uint32_t k) {
   const std::string name(EntryName(op, i));
@@ -73,8 +73,8 @@ struct CallDTypes {
   std::uint8_t of_entry[kMaxParams + kMaxResults];
 };
 
-// What runs: a kernel, or the composition. Of the operator that the plan is of, because a caller
-// may still hold one that was replaced.
+// The name of the kernel that runs, or "means". It is looked up in the plan's own operator: a
+// caller may still hold one that was replaced, whose list has other kernels at the same places.
 inline std::string_view KernelName(const Plan& plan) {
   return plan.kernel < 0 ? "means"
                          : std::string_view(plan.op->kernels[std::size_t(plan.kernel)].name);

@@ -74,7 +74,7 @@ class Planner {
     Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + text);
   }
 
-  // What must hold before a tensor's shape is looked at.
+  // Checks what all that follows counts on: ranks, sizes of 0 or more, and bytes that fit 63 bits.
   void CheckPlaces() {
     for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
       if (i >= op_.n_params && frame_[i].tag != ANYOP_TENSOR && frame_[i].tag != ANYOP_NONE) {

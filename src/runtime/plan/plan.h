@@ -69,11 +69,11 @@ struct Plan {
   std::unique_ptr<std::uint64_t[]> tiling_storage;
   Bindings bindings;
 
-  // Of calls on a device, all of which are slow runs.
+  // For calls on a device. All of them are slow runs, so that others never read these fields.
   const DeviceKind* device_kind = nullptr;  // null: the host
   DataChecks data_checks = DataChecks::kOnDevice;
   bool runs_on_host = false;  // on copies: no kernel of the device accepted
-  // Of a call on the host: the device that runs it, on copies.
+  // The device that runs a call of tensors on the host, on copies; null: the host runs it.
   const DeviceKind* taken_by = nullptr;
   bool stops_on_failed_check = false;  // the kernel does
 

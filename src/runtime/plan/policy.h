@@ -35,7 +35,7 @@ struct Policy {
   std::vector<PolicyItem> items;  // by operator, then kernel
   std::string text;               // canonical
 
-  // What it says of an operator: one item, or a pin for each kind of device.
+  // The items about an operator: one, or a pin for each kind of device.
   std::span<const PolicyItem> find(std::string_view op) const;
   bool Enables(std::string_view op) const {
     const std::span<const PolicyItem> own = find(op);
@@ -46,7 +46,8 @@ struct Policy {
 // Parses and interns. Throws InvalidArgument on a contradiction, an unknown operator of a loaded
 // library, or an unknown kernel; each names the nearest.
 const Policy* ParsePolicy(std::string_view text);
-// `inner` laid over `outer`.
+// `inner` laid over `outer`: its items replace those about the same calls. If it says `all` or
+// `none` itself, nothing of `outer` stays.
 const Policy* Combine(const Policy* outer, const Policy* inner);
 
 // The policy set for the process; null before ANYOP_POLICY was read.

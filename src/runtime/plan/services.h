@@ -8,7 +8,7 @@
 
 namespace anyop {
 
-// What a call keeps beside its context.
+// What the services need of a call: ctx->runtime points to it.
 struct RunState {
   double estimated_ns = 0;
   // Made by set_error when there is an error: a string here would be made and ended in every call.

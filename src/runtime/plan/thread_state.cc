@@ -101,7 +101,7 @@ OperatorSlot& SlotFor(const Operator& op) {
 }
 
 void KeepLast(OperatorSlot& slot, Plan* plan) {
-  if (slot.last == plan) return Release(plan);
+  if (slot.last == plan) return Release(plan);  // the slot has a reference already
   auto& held = Owned().held;
   if (slot.holds) {
     held.emplace_back(slot.last, slot.holds);

@@ -87,8 +87,8 @@ struct KernelCounts {
 };
 KernelCounts ReadCounts(const Operator& op, int kernel);
 
-// Of calls on devices, which are counted apart: where each device's calls are is known later than
-// how many kernels an operator has.
+// The key of counts of calls on devices. They are kept in a map, apart from the host's arrays: how
+// many kernels an operator has is known when it is registered, which devices its calls use is not.
 struct DeviceCount {
   int op, kernel;  // Operator::index; Plan::counters
   int device_type, device_number;

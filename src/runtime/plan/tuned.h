@@ -54,7 +54,7 @@ std::string FormatTuned(std::string_view machine, const std::vector<TunedChoice>
 // not fit"): such a file is ignored, never an error of a call.
 std::string ParseTuned(std::string_view text, std::string_view machine,
                        std::vector<TunedChoice>* choices);
-// The same of a file; "there is no such file".
+// The same for a file. Why may also be "there is no such file".
 std::string ReadTuned(const std::string& path, std::vector<TunedChoice>* choices);
 // Replaces the file at once, so that no reader sees a part of it, and makes its folder. Throws
 // NotAvailable if it cannot be written, InvalidArgument if something else lies there.
@@ -80,8 +80,9 @@ class TunedTable {
   std::string path_;
 };
 
-// What is recorded of this pair, or null. The first call in a process reads the file; one that
-// cannot be used is logged once as a warning, and so is the first choice that is stale.
+// The choice that is recorded for this pair of kernels, or null. The first call in a process reads
+// the file; one that cannot be used is logged once as a warning, and so is the first choice that is
+// stale.
 const TunedChoice* FindTuned(const Operator& op, std::string_view call, std::string_view first,
                              std::string_view second);
 // For tests: looks in this table from now on; null reads the file anew. Plans stay as they are.

@@ -37,7 +37,7 @@ struct KeyParts {
   std::uint8_t lists[kMaxParams];
 };
 
-// What the kernels of `anyop.define` are called.
+// The name of the kernels that `anyop.define` makes of functions of Python.
 inline constexpr const char* kPythonKernel = "cpu_python";
 
 struct OperatorKernel {

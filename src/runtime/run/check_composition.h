@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be said of .means once the operators that it calls are known.
+// Checks of .means that need the operators that it calls. They are made when a library is
+// registered: before, its operators do not know each other.
 #pragma once
 #include <functional>
 #include <string>

@@ -421,7 +421,9 @@ class DeviceRun {
   KernelCounters& counters_;
   const CheckedData data_;
   anyop_value frame_[kMaxFrame];
-  std::deque<DeviceMemory> memory_;  // given back, in the order of the stream, at the end
+  // Given back at the end, in the order of the stream: the device reuses it once the call's work is
+  // over, which may be long after.
+  std::deque<DeviceMemory> memory_;
   std::deque<DLTensor> copies_;
   std::deque<std::vector<std::uint64_t>> packed_;  // planned ones, on the host
   std::deque<std::vector<const DLTensor*>> lists_;

@@ -5,7 +5,8 @@
 
 namespace anyop {
 
-// As RunSlow, after the check of memory. Errors of earlier work on the stream are thrown first.
+// Runs such a call; RunSlow has checked its memory. Errors of earlier work on the stream are thrown
+// first, before anything of this call is put there.
 void RunOnDevice(Operator& op, Plan& plan, const anyop_value* frame, KernelRunner watched);
 
 // While it lives, calls of this thread raise no late error: they are parts of a composition or of a

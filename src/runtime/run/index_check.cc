@@ -28,7 +28,8 @@ bool ForIntegerRows(const Tensor& t, F&& f) {
   });
 }
 
-// No branch per entry, so that the compiler makes vectors of it.
+// Without a branch for each entry, so that the compiler vectorizes the loop. Negative entries mean
+// none, and pass: only the largest one is compared.
 template <class E>
 bool AllBelow(std::span<const E> entries, std::int64_t limit) {
   E most = std::numeric_limits<E>::min();

@@ -11,7 +11,7 @@
 
 namespace anyop {
 
-// What a task does before the kernel.
+// Which checks of data a task makes before the kernel.
 struct PackedChecks {
   bool indices = false, own = false;  // the operator's .check
 };
