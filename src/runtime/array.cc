@@ -234,6 +234,7 @@ Array Array::Clone() const {
 
 Array Array::On(Device to) const {
   if (is_none() || to == device()) return *this;
+  // By way of the host: two devices may be of two libraries, which know their own memory alone.
   if (!to.is_host() && !device().is_host()) return On(Device()).On(to);
   Array a = Empty(shape(), dtype(), to);
   const Array packed = !to.is_host() && !is_contiguous() ? Clone() : *this;

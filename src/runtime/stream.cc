@@ -15,6 +15,7 @@ struct StreamState {
   StreamState(const DeviceKind& k, int n, anyop_stream s, bool ours)
       : kind(&k), number(n), native(s), is_ours(ours) {}
   ~StreamState() {
+    // Others are the device's own, or a framework's.
     if (is_ours) kind->table.destroy_stream(native);
   }
   StreamState(const StreamState&) = delete;
@@ -151,7 +152,7 @@ void Synchronize(Device device) {
 }
 
 bool Event::is_complete() const {
-  std::int32_t is_complete = 1;
+  std::int32_t is_complete = 1;  // also of an event that was never recorded
   if (state_) {
     state_->kind->Check(state_->kind->table.query_event(state_->native, &is_complete),
                         state_->number);

@@ -78,6 +78,7 @@ class PolicyParser {
   explicit PolicyParser(std::string_view text) : text_(text) {}
 
   Policy Parse() {
+    // <=, so that a comma at the end is followed by a word, too: an empty one, which is refused.
     for (std::size_t begin = 0; begin <= text_.size();) {
       const std::size_t end = std::min(text_.find(',', begin), text_.size());
       const std::string_view word = Trim(text_.substr(begin, end - begin));

@@ -207,6 +207,8 @@ std::string ParseTuned(std::string_view text, std::string_view machine,
   if (header != kHeader) {
     return "its format is " + Clean(header.substr(kAnyHeader.size())) + ", and this anyop reads 1";
   }
+  // Of a damaged file no line can be believed, so the digest is first. The header is in front of
+  // it.
   const std::size_t digest = text.rfind("digest\t");
   if (digest == text.npos || text[digest - 1] != '\n' ||
       text.substr(digest) != "digest\t" + DigestOf(HashBytes(text.data(), digest)) + "\n") {

@@ -44,6 +44,7 @@ class CompositionParser {
     ++at_;
     return true;
   }
+  // A name; that of an operator may have its library's in front: "my_ops.scale".
   std::string_view Identifier(const char* expected) {
     SkipSpace();
     const std::size_t begin = at_;
@@ -59,6 +60,7 @@ class CompositionParser {
     SkipSpace();
     const std::size_t begin = at_;
     Statement s;
+    // The first name is the operator's where "(" follows it, else a result's.
     std::vector<std::string_view> names{Identifier("expected a result or an operator")};
     SkipSpace();
     if (at_ < text_.size() && text_[at_] != '(') {
@@ -127,6 +129,7 @@ class CompositionParser {
     }
     return a.kind == StatementArgument::kResult || a.kind == StatementArgument::kLocal;
   }
+  // One digit, because a tensor has at most 8 dimensions.
   int ParseDimension() {
     const std::string_view text = ArgumentText();
     if (text.size() != 1 || text[0] < '0' || text[0] >= '0' + kMaxRank) {
@@ -209,6 +212,7 @@ class CompositionParser {
     return a;
   }
 
+  // Names are looked for first. Text that is none of them is an expression, or fails as one.
   StatementArgument Classify(std::string_view text) {
     StatementArgument a;
     if (text == "None") return a;

@@ -16,7 +16,7 @@ namespace anyop {
 std::string LibraryFolder();
 
 // Loads the built-in library, if ANYOP_LIBRARY or libanyop's folder has one, then the libraries
-// that ANYOP_LOAD names. Does so once; all that asks for operators or devices by name begins here.
+// that ANYOP_LOAD names. Does so once.
 void LoadBuiltIn();
 
 // The name with its library: that of a built-in operator may be without.

@@ -174,7 +174,7 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched)
   if (watched && IsChecking()) CallCheck(op, plan, frame, op.data->check_data);
   if (plan.kernel >= 0) {
     (watched ? watched : &RunKernel)(op, plan, frame);
-  } else {
+  } else {  // a kernel is counted where it runs (RunKernelIn)
     CountersOf(op, plan).calls.Add();
     if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();
     RunComposition(op, plan, frame);
