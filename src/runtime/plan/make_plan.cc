@@ -161,7 +161,7 @@ class Planner {
       const Param& p = form_->params[std::size_t(i)];
       if (!IsTensor(p.kind)) continue;
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
-        if (p.is_mut) {  // refused where a result would be copied: its old contents count
+        if (p.is_mut) {  // refused, not copied as a result is: its old contents count
           CheckWritten(i, t, p.is_dense);
         } else if (NeedsCopy(p, t)) {
           plan_.copied |= 1ull << i;

@@ -192,7 +192,7 @@ void TellOfOtherFile(const Registry& r, const NewLibrary& library) {
 // Puts the operator in the place of the one of its name, if there is one.
 void Enter(Registry& r, std::unique_ptr<Operator> op) {
   Operator* made = op.release();
-  made->entry = CurrentEntry();
+  made->entry = CurrentEntry();  // who observes now observes it as well
   made->index = r.next_index++;
   const auto [known, is_new] = r.operators.try_emplace(made->name, made);
   if (is_new) {
@@ -461,6 +461,8 @@ void LoadReferences(const std::string& path) {
   for (const auto& [name, reference] : library.references) {
     const Operator* op = FindRegistered(name);
     if (!op) continue;
+    // A reference reads frames of the operator as they are, so that its parameters must be the
+    // same.
     const std::string wanted = KernelLetters(op->contract->forms[0]);
     if (reference->params && wanted == reference->params) continue;
     Fail(ANYOP_INVALID_ARGUMENT, name + ": the reference in " + path + " takes \"" +

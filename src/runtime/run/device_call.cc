@@ -150,8 +150,8 @@ void TellUnwatched(const DeviceTarget& target) {
              .c_str());
 }
 
-// Whether the kernel is the host's code, which the device runs. On a device
-// without `activate` no kernel starts its work itself: `submit` runs them all.
+// Whether the kernel is the host's code, which the device runs. On a device without `activate` no
+// kernel starts its work itself: `submit` runs them all.
 bool IsTask(const Operator& op, const Plan& plan) {
   if (plan.kernel < 0) return false;
   const OperatorKernel& k = op.kernels[std::size_t(plan.kernel)];
