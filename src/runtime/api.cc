@@ -16,7 +16,7 @@ void Argument::SetArrays(std::span<const Array> list) {
 namespace detail {
 namespace {
 
-// An argument as its parameter wants it.
+// An argument as its parameter takes it: words with their number, integers as floats, and so on.
 inline anyop_value ValueFor(const Operator& op, const Param& p, int i, anyop_value v) {
   if (v.tag == ANYOP_TENSOR) return v;
   if (p.kind == ParamKind::kWord && v.tag == ANYOP_WORD) {
@@ -93,7 +93,7 @@ void RunCall(Operator& op, std::span<const Argument> args, std::span<const Array
   }
   const HeldPlan plan = GetPlan(op, frame);
   if (results) {
-    results->reserve(std::size_t(op.n_results));  // frames point into it
+    results->reserve(std::size_t(op.n_results));  // the frame points into it, so it must not move
     for (int r = 0; r < op.n_results; ++r) {
       const ResultShape& s = plan->results[r];
       results->push_back(

@@ -15,11 +15,11 @@
 namespace anyop {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kAlignment = 64;  // a cache line, and the widest vector of AVX-512
 
 // Given back in the order of the stream that it was made for, which is kept alive until then.
 std::shared_ptr<void> AllocateOn(Device device, std::int64_t bytes) {
-  struct Held {
+  struct Held {  // members end in reverse: the memory is given back while the stream is there
     std::shared_ptr<StreamState> stream;
     DeviceMemory memory;
   };
@@ -33,6 +33,8 @@ std::shared_ptr<void> AllocateOn(Device device, std::int64_t bytes) {
 }
 
 std::shared_ptr<void> Allocate(std::int64_t bytes) {
+  // aligned_alloc takes multiples of the alignment. Of no bytes it may give null, which here means
+  // that there is no memory.
   const std::int64_t rounded = std::max(AlignBytes(bytes, kAlignment), kAlignment);
   void* p = bytes > kMostBytes ? nullptr : std::aligned_alloc(kAlignment, std::size_t(rounded));
   if (!p)
@@ -68,6 +70,8 @@ Array::Layout& Array::Layout::operator=(const Layout& other) {
   return *this;
 }
 
+// Pointers are set when the layout changes, so that reading an array writes nothing: threads may
+// share a const one.
 void Array::Layout::Connect() {
   tensor.shape = shape;
   tensor.strides = strides;
@@ -157,6 +161,7 @@ Array Array::Wrap(const DLTensor& t, std::shared_ptr<void> owner) {
 }
 
 Array Array::FromDLPack(DLManagedTensor* managed) {
+  // First of all, so that the deleter is called where Wrap refuses the tensor, too.
   std::shared_ptr<void> owner(managed, [](void* p) {
     auto* m = static_cast<DLManagedTensor*>(p);
     if (m->deleter) m->deleter(m);
@@ -171,7 +176,8 @@ DLManagedTensor* Array::ToDLPack() const {
   };
   auto* e = new Exported{{}, *this};
   e->managed.dl_tensor = e->array.tensor();
-  e->managed.dl_tensor.strides = e->array.layout_.strides;  // older readers want them
+  // Null means contiguous, but older readers of DLPack want strides.
+  e->managed.dl_tensor.strides = e->array.layout_.strides;
   e->managed.manager_ctx = e;
   e->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Exported*>(m->manager_ctx); };
   return &e->managed;
@@ -228,13 +234,14 @@ Array Array::Clone() const {
 
 Array Array::On(Device to) const {
   if (is_none() || to == device()) return *this;
+  // By way of the host: two devices may be of two libraries, which know their own memory alone.
   if (!to.is_host() && !device().is_host()) return On(Device()).On(to);
   Array a = Empty(shape(), dtype(), to);
   const Array packed = !to.is_host() && !is_contiguous() ? Clone() : *this;
   try {
     to.is_host() ? CopyToHost(tensor(), a.data()) : CopyFromHost(packed.data(), a.tensor());
   } catch (const StillCopying&) {
-    for (const Array& kept : {a, packed}) new Array(kept);  // never freed
+    for (const Array& kept : {a, packed}) new Array(kept);  // never freed: a copy may still use it
     throw;
   }
   return a;

@@ -8,7 +8,7 @@
 namespace anyop {
 namespace {
 
-// C++ words that an operator or parameter may be called.
+// The name of an operator or parameter in C++. Signatures may use what C++ reserves.
 std::string SafeName(std::string_view name) {
   for (std::string_view word : {"and", "or", "not", "xor", "default", "switch", "case", "auto",
                                 "new", "delete", "this", "operator", "template", "register"}) {
@@ -28,7 +28,8 @@ std::string TypeOf(const Param& p) {
                          "const std::vector<std::int64_t>&",
                          "const std::vector<double>&"};
   const std::string type = types[int(p.kind)];
-  if (!p.is_optional || p.kind == ParamKind::kTensor) return type;  // a none Array is absent
+  // An Array that is none is an absent tensor: it needs no std::optional.
+  if (!p.is_optional || p.kind == ParamKind::kTensor) return type;
   if (p.kind == ParamKind::kInts) return "std::optional<std::vector<std::int64_t>>";
   if (p.kind == ParamKind::kFloats) return "std::optional<std::vector<double>>";
   return "std::optional<" + type + ">";

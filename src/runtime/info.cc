@@ -31,7 +31,8 @@ std::string KernelLine(const OperatorKernel& k) {
   return line;
 }
 
-// Words of devices that some kernel can run on: the host's, then those of loaded libraries.
+// Words of devices that some kernel can run on: the host's, then those of loaded libraries. A
+// kernel that is a function of Python runs on the host alone (needs_caller).
 std::vector<std::string> DeviceWords(const Operator& op) {
   std::vector<std::string> words;
   const auto add = [&](bool has_any, const std::string& word) {

@@ -19,7 +19,7 @@ std::atomic<const Policy*> process_policy{nullptr};
 const Policy* ReadProcessPolicy() {
   if (const Policy* set = process_policy.load(std::memory_order_acquire)) return set;
   static const Policy* policy = ParsePolicy(Environment("ANYOP_POLICY"));
-  const Policy* none = nullptr;
+  const Policy* none = nullptr;  // a policy that the program has set meanwhile stays
   process_policy.compare_exchange_strong(none, policy);
   return process_policy.load();
 }
@@ -47,8 +47,9 @@ namespace {
 
 std::atomic<const ScopeCarrier*> known_carrier{nullptr};
 
-// Of what was carried, the number that this thread's scope is of, and the scope of its own that it
-// has where nothing is carried.
+// What this thread follows of carried scopes. number: of the one that is its scope now; 0: none.
+// own: the scope to which it returns when nothing is carried. task: of the carrier, when it last
+// asked.
 struct Followed {
   int task = -1;
   std::uint64_t number = 0;
@@ -64,6 +65,7 @@ void SetNumber(std::uint64_t number) {
 
 void ChangeScope(ThreadState& state, const ScopeState& scope) {
   state.scope = scope;
+  // Modes are in bits 0 to 7, threads in bits 8 to 23, the policy's number from bit 32 on.
   state.scope_word = std::uint64_t(scope.is_strict) | std::uint64_t(scope.is_batch_invariant) << 1 |
                      std::uint64_t(scope.data_checks) << 2 |
                      std::uint64_t(scope.runs_on_host) << 4 |
@@ -73,7 +75,8 @@ void ChangeScope(ThreadState& state, const ScopeState& scope) {
       (scope.policy ? 0 : ~0ull << kPolicyShift) | (scope.threads ? 0 : 0xffffull << kThreadsShift);
 }
 
-// The scope of this thread goes where the framework goes; that of no block goes nowhere.
+// Puts the scope of this thread into the carrier. That of a thread in no block is not carried, so
+// that calls need not look while no thread has a scope.
 void PutScope(const ScopeCarrier& carrier, const ScopeState& scope) {
   static std::atomic<std::uint64_t> last{0};
   if (scope == InitialScope()) {

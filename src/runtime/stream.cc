@@ -15,6 +15,7 @@ struct StreamState {
   StreamState(const DeviceKind& k, int n, anyop_stream s, bool ours)
       : kind(&k), number(n), native(s), is_ours(ours) {}
   ~StreamState() {
+    // Others are the device's own, or a framework's.
     if (is_ours) kind->table.destroy_stream(native);
   }
   StreamState(const StreamState&) = delete;
@@ -41,15 +42,15 @@ struct EventState {
 
 namespace {
 
-// The innermost last.
+// The streams of this thread's open StreamScopes, the innermost last.
 std::vector<std::shared_ptr<StreamState>>& Streams() {
   return OfThread<std::vector<std::shared_ptr<StreamState>>>::Get();
 }
 
-// The scopes that were open when the framework called.
+// How many scopes were open when the framework called: those behind them were opened in its call.
 thread_local std::size_t scopes_before_host = 0;
 
-// Of those behind the first `outer` ones.
+// The innermost scope for the device, of those behind the first `outer` ones; null: none.
 const std::shared_ptr<StreamState>* InnermostScope(const DeviceKind& kind, int number,
                                                    std::size_t outer = 0) {
   const auto& streams = Streams();
@@ -70,7 +71,8 @@ const DeviceKind& KindNamed(std::string_view word, std::string_view name) {
                                 ". Try anyop.load of the device's library first.");
 }
 
-// A device's library knows its own events alone.
+// Refuses an event of another kind: its pointer means nothing to this device's library, and would
+// be followed.
 void CheckIsOf(const DeviceKind& kind, const DeviceKind& other, const std::string& cannot) {
   if (&kind == &other) return;
   Fail(ANYOP_INVALID_ARGUMENT, cannot + " an event of " + other.word + ", but of " + kind.word +
@@ -87,6 +89,7 @@ Device::Device(std::string_view name) : device_(kHostDevice) {
   if (colon != name.npos) {
     const char* end = name.data() + name.size();
     const auto read = std::from_chars(name.data() + colon + 1, end, device_.device_id);
+    // from_chars takes a minus, which no number of a device has.
     const bool has_sign = name[std::min(colon + 1, name.size() - 1)] == '-';
     if (has_sign || read.ec != std::errc() || read.ptr != end) {
       Fail(ANYOP_INVALID_ARGUMENT, "'" + std::string(name) +
@@ -149,7 +152,7 @@ void Synchronize(Device device) {
 }
 
 bool Event::is_complete() const {
-  std::int32_t is_complete = 1;
+  std::int32_t is_complete = 1;  // also of an event that was never recorded
   if (state_) {
     state_->kind->Check(state_->kind->table.query_event(state_->native, &is_complete),
                         state_->number);
@@ -226,7 +229,8 @@ void Stream::Synchronize() const {
 StreamScope::StreamScope(const Stream& stream) { Streams().push_back(stream.state_); }
 StreamScope::~StreamScope() {
   auto& streams = Streams();
-  if (!streams.empty()) streams.pop_back();  // empty: a static scope, which outlived the thread's
+  // Empty for a static scope, which has outlived what the thread kept.
+  if (!streams.empty()) streams.pop_back();
 }
 
 CallingDeviceHost::CallingDeviceHost(const DeviceHost* host)

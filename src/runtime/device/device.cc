@@ -27,7 +27,7 @@ const DeviceKind* FindKind(F&& is_it) {
   DeviceTable& all = TheDevices();
   const std::shared_lock lock(all.mutex);
   const auto found = std::find_if(all.kinds.begin(), all.kinds.end(), is_it);
-  return found == all.kinds.end() ? nullptr : *found;
+  return found == all.kinds.end() ? nullptr : *found;  // without the lock: none is ever removed
 }
 
 }  // namespace
@@ -65,6 +65,7 @@ int DeviceKind::Count() const {
 void DeviceKind::CheckNumber(int number) const {
   const int count = Count();
   if (number >= 0 && number < count) return;
+  // error_text is of the last function that failed: only where there are none that is count.
   const char* why = count == 0 ? table.error_text() : "";
   Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + NameOf(number) + "': this machine has " +
                                 std::to_string(count) + " of them" +
@@ -80,6 +81,7 @@ std::vector<std::string> DeviceKind::Features(int number) const {
 
 void DeviceKind::FailWith(int code, int number) const {
   const char* text = table.error_text();
+  // The library gives any number; hosts know the codes of abi.h alone.
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
   Fail(code,
        NameOf(number) + ": " + (text && *text ? text : "the device's library gives no reason."));
@@ -118,7 +120,8 @@ void RegisterDevice(std::unique_ptr<DeviceKind> made) {
   for (const DeviceKind* known : all.kinds) {
     const bool is_word = known->word == made->word;
     if (!is_word && known->table.dlpack_type != made->table.dlpack_type) continue;
-    if (is_word && known->table.count == made->table.count) return;  // the same library again
+    // A loaded library has its functions at one address. A file that was built again has others.
+    if (is_word && known->table.count == made->table.count) return;
     if (is_word && known->file == made->file) {
       Fail(
           ANYOP_INVALID_ARGUMENT,
@@ -135,7 +138,7 @@ void RegisterDevice(std::unique_ptr<DeviceKind> made) {
             " that '" + known->word + "' of " + known->file +
             " has already. A process has one of them. Try a process of its own.");
   }
-  all.kinds.push_back(made.get());
+  all.kinds.push_back(made.get());  // may throw, while `made` still owns the kind
   static_cast<void>(made.release());
 }
 
@@ -149,8 +152,8 @@ DeviceMemory::DeviceMemory(const DeviceKind& kind, int number, std::uint64_t byt
   }
   stream_ = CurrentStream(kind, number);
   int code = kind.table.allocate(number, stream_, bytes, &data_);
-  if (code ==
-      ANYOP_OUT_OF_MEMORY) {  // what is released in the order of streams may not be free yet
+  // Memory that was released in the order of a stream is free only when its work is over.
+  if (code == ANYOP_OUT_OF_MEMORY) {
     kind.table.synchronize(number, nullptr);
     code = kind.table.allocate(number, stream_, bytes, &data_);
   }
@@ -179,6 +182,7 @@ void RaiseLate(const DeviceKind& kind, int number, anyop_stream stream, bool all
   int code = kind.table.late_error(number, stream, all_streams, text, sizeof text);
   if (!code) [[likely]]
     return;
+  // late_error has failed itself: then it writes no message (anyop/device.h).
   if (!text[0]) kind.FailWith(code, number);
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
   Fail(code, std::string(text) + " This is of earlier work on " + kind.NameOf(number) +

@@ -22,13 +22,14 @@ struct DeviceKind {
 
   bool Runs(std::string_view kernel_word) const;
   std::string NameOf(int number) const { return word + ":" + std::to_string(number); }
-  // How many there are. Throws NotAvailable: the library gives a number below 0.
+  // How many devices of the kind there are. Throws NotAvailable if the library says less than 0.
   int Count() const;
-  // Throws NotAvailable where there is no device of this number: a tensor says any.
+  // Throws NotAvailable where there is no device of this number. A tensor can carry any number, and
+  // the library is never given one that it does not have.
   void CheckNumber(int number) const;
   // The words of features of device `number`.
   std::vector<std::string> Features(int number) const;
-  // Throws what a function of the table says: "cuda:0: <text>".
+  // Throws the error that a function of the table has returned: "cuda:0: <text>".
   void Check(int code, int number) const {
     if (code) [[unlikely]]
       FailWith(code, number);
@@ -44,7 +45,7 @@ const DeviceKind* FindDeviceKind(int dlpack_type);
 const DeviceKind* FindDeviceKind(std::string_view word);
 // Throws NotAvailable.
 const DeviceKind& DeviceKindOf(DLDevice device);
-// The same, and whether there is a device of this number, which a program may have made up.
+// The same. Throws, too, if there is no device of this number: programs can make one up.
 const DeviceKind& CheckedKindOf(DLDevice device);
 std::vector<const DeviceKind*> DeviceKinds();
 
@@ -56,7 +57,7 @@ void RegisterDevice(std::unique_ptr<DeviceKind> made);
 std::vector<std::string> SplitList(std::string_view text);
 
 // What a framework that owns a device supplies, so that there is one pool of memory and one order
-// of work. Set around its calls.
+// of work. CallingDeviceHost sets it around the framework's calls.
 struct DeviceHost {
   // The framework's current stream of this thread.
   anyop_stream (*stream)(DLDevice device);
@@ -64,6 +65,7 @@ struct DeviceHost {
   void* (*allocate)(DLDevice device, std::uint64_t bytes, void** owner);
   void (*release)(void* owner);
 };
+// One word of static TLS: read without a call, also in a loaded library.
 extern constinit thread_local const DeviceHost* device_host [[gnu::tls_model("initial-exec")]];
 
 class CallingDeviceHost {
@@ -77,17 +79,19 @@ class CallingDeviceHost {
   const DeviceHost* outer_;
   const std::size_t outer_scopes_;
 };
-// The framework, unless a StreamScope inside of its call has taken over: the call of another host
-// that a kernel makes, for instance. Null: nobody owns the device here.
+// The framework whose call this is. Null where there is none, and where a StreamScope was opened
+// inside of that call: what is called there, by another host for instance, goes to the scope's
+// stream.
 const DeviceHost* HostOf(const DeviceKind& kind, int number);
 
 // The stream that calls of this thread go to: the framework's, that of a StreamScope, or the
 // device's own.
 anyop_stream CurrentStream(const DeviceKind& kind, int number);
-// The same, kept alive where it is ours.
+// The same stream. One that a Stream object made stays alive for as long as it is held.
 std::shared_ptr<StreamState> HoldCurrentStream(const DeviceKind& kind, int number);
 
-// A device's memory for work that is put on the current stream while this lives.
+// A device's memory for work that is put on the current stream while this lives. It is given back
+// in the order of that stream, so that the work put there may end later.
 class DeviceMemory {
  public:
   DeviceMemory(const DeviceKind& kind, int number, std::uint64_t bytes);
@@ -106,8 +110,8 @@ class DeviceMemory {
   void* owner_ = nullptr;
 };
 
-// Throws the oldest error of work that was put on the stream earlier; on all of the device's
-// streams with `all_streams`.
+// Throws the oldest error of work that was put on the stream earlier, with `all_streams` on any
+// stream of the device. The error is told once.
 void RaiseLate(const DeviceKind& kind, int number, anyop_stream stream, bool all_streams = false);
 
 }  // namespace anyop

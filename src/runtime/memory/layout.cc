@@ -15,13 +15,14 @@ namespace {
 
 std::string Text(const Layout& l) { return Show(TensorOf(l, nullptr)); }
 
-// A run of dimensions of `l` and a run of `shape` of as many elements, one after the other, must
-// be one stride apart within the former.
+// Strides by which the memory of `l` has this shape; false if there are none. Both shapes are cut
+// into the shortest runs of dimensions that have equally many elements. Within a run, the
+// dimensions of `l` must follow each other without a gap. No size is 0.
 bool FindStrides(const Layout& l, std::span<const std::int64_t> shape, std::int64_t* strides) {
   Layout from = l;
   from.rank = 0;
   for (int i = 0; i < l.rank; ++i) {
-    if (l.shape[i] == 1) continue;
+    if (l.shape[i] == 1) continue;  // its stride is never used, and may be any
     from.shape[from.rank] = l.shape[i];
     from.strides[from.rank++] = l.strides[i];
   }
@@ -44,7 +45,7 @@ bool FindStrides(const Layout& l, std::span<const std::int64_t> shape, std::int6
       stride *= shape[k];
     }
   }
-  for (; j < shape.size(); ++j) strides[j] = 1;  // sizes of 1 are left
+  for (; j < shape.size(); ++j) strides[j] = 1;  // sizes of 1 alone are left
   return true;
 }
 
@@ -70,7 +71,7 @@ Layout ContiguousLayout(DType dtype, std::span<const std::int64_t> shape) {
   l.dtype = dtype;
   l.rank = int(shape.size());
   std::copy(shape.begin(), shape.end(), l.shape);
-  std::int64_t stride = 1, bytes = Bytes(dtype);
+  std::int64_t stride = 1, bytes = Bytes(dtype);  // `stride` is less than `bytes`: it fits as well
   for (int i = l.rank - 1; i >= 0; --i) {
     if (l.shape[i] < 0 || __builtin_mul_overflow(bytes, l.shape[i], &bytes)) {
       Refuse("a tensor would be " + Text(l) +
@@ -105,6 +106,7 @@ Layout Reshaped(const Layout& base, std::span<const std::int64_t> shape) {
   if (to.bytes() != base.bytes()) {
     Refuse(Text(base) + " cannot be seen as " + Text(to) + ": it has another number of elements.");
   }
+  // Without elements any strides do.
   if (to.bytes() && !base.is_contiguous() && !FindStrides(base, shape, to.strides)) {
     Refuse(Text(base) + " cannot be seen as " + Text(to) +
            " without a copy, because its memory has gaps or another order.");

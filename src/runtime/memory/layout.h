@@ -26,14 +26,14 @@ struct Layout {
 Layout ContiguousLayout(DType dtype, std::span<const std::int64_t> shape);
 Layout LayoutOf(const DLTensor& tensor);
 
-// Views. Throw InvalidArgument where one does not fit the sizes, or, for Reshaped, where strides
-// cannot say it. dim, a, b: dimensions of `base`.
+// Views of `base`; dim, a and b are dimensions of it. They throw InvalidArgument if the view does
+// not lie within its sizes. Reshaped does so, too, where no strides give that shape without a copy.
 Layout Sliced(const Layout& base, int dim, std::int64_t begin, std::int64_t end);
 Layout Reshaped(const Layout& base, std::span<const std::int64_t> shape);
 Layout Transposed(const Layout& base, int a, int b);
 
-// A tensor that points into `layout`, without strides where it is contiguous. data: where the
-// memory begins.
+// A tensor that points into `layout`, on the host. A contiguous one has no strides, so that its
+// class is known without reading any (ClassOf). data: where the memory begins.
 DLTensor TensorOf(const Layout& layout, void* data);
 
 }  // namespace anyop

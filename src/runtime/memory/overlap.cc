@@ -15,7 +15,8 @@ struct Dimension {
   std::int64_t stride, size;
 };
 
-// Dimensions of more than one entry and of stride other than 0, by stride; returns how many.
+// The dimensions that change the address, by stride; returns how many. The sign of a stride is left
+// out: it says in which order bytes are met, not which ones.
 int SortedDimensions(const DLTensor& t, Dimension* dims) {
   int n = 0;
   for (int i = 0; i < t.ndim && n < kMaxRank; ++i) {
@@ -26,7 +27,8 @@ int SortedDimensions(const DLTensor& t, Dimension* dims) {
   return n;
 }
 
-// Runs of `run` contiguous bytes, one every `pitch` bytes; pitch 0: a single run; -1: neither.
+// Runs of `run` contiguous bytes, each a multiple of `pitch` bytes behind the first one. pitch 0: a
+// single run; -1: other distances. Two tensors of one pitch meet where their runs meet modulo it.
 struct Runs {
   std::int64_t run, pitch;
 };
@@ -64,11 +66,12 @@ bool MayShareMemory(const DLTensor& a, const DLTensor& b) {
   const Extent ea = ExtentOf(a), eb = ExtentOf(b);
   if (ea.begin == ea.end || eb.begin == eb.end || !Meet(ea, eb)) return false;
   const Runs ra = RunsOf(a), rb = RunsOf(b);
-  if (ra.pitch < 0 || rb.pitch < 0) return true;
+  if (ra.pitch < 0 || rb.pitch < 0) return true;  // not decided
   const std::int64_t pitch = ra.pitch ? ra.pitch : rb.pitch;
+  // Two single runs are their extents, which meet. Two different pitches are not decided.
   if (pitch == 0 || (rb.pitch && rb.pitch != pitch)) return true;
-  // A negative stride moves the first byte below the address, by a multiple of the pitch or not:
-  // the extents begin where the lowest run does.
+  // Between the extents, not the addresses: with a negative stride the lowest run begins below the
+  // address, by a multiple of the pitch or not.
   std::int64_t distance = std::int64_t(eb.begin - ea.begin) % pitch;
   if (distance < 0) distance += pitch;
   return distance < ra.run || distance + rb.run > pitch;
@@ -88,12 +91,14 @@ bool IsSameMemory(const DLTensor& a, const DLTensor& b) {
 }
 
 bool MayMeetItself(const DLTensor& t) {
+  // Without elements nothing meets, wherever a stride of 0 stands.
   if (!t.strides || std::count(t.shape, t.shape + t.ndim, 0)) return false;
   for (int i = 0; i < t.ndim; ++i) {
     if (t.shape[i] > 1 && t.strides[i] == 0) return true;
   }
   Dimension dims[kMaxRank];
   const int n = SortedDimensions(t, dims);
+  // No two indices meet if each stride leads beyond all that the smaller ones reach.
   std::int64_t reach = 0;  // of the dimensions so far, in elements
   for (int i = 0; i < n; ++i) {
     if (dims[i].stride <= reach) return true;

@@ -41,7 +41,8 @@ void ForInputs(const Operator& op, const anyop_value* frame, F&& f) {
   }
 }
 
-// As Show, but every number of a list, and floats with all their digits.
+// As Show, but with every number of a list, and with all digits of floats: a replay makes the very
+// same call.
 std::string ExactValue(const anyop_value& v) {
   const auto list = [&](auto&& element) {
     std::string text = "[";
@@ -89,7 +90,7 @@ void AddLayouts(const Operator& op, const anyop_value* frame, SafetensorsHeader*
   header->Metadata("strides", strides).Metadata("over", over).Metadata("declined", declined);
 }
 
-// What stands before the tensors: the length of the JSON, and the JSON.
+// The file up to the tensors' bytes: the length of the JSON, and the JSON.
 std::string Header(const Operator& op, const Plan& plan, const anyop_value* frame,
                    std::string_view finding, std::string_view message) {
   SafetensorsHeader header("anyop-capsule 1");
@@ -120,6 +121,7 @@ std::string SaveCapsule(const std::string& path, const Operator& op, const Plan&
                         const anyop_value* frame, std::string_view finding,
                         std::string_view message) {
   MakeOwnFolder(std::filesystem::path(path).parent_path().string());
+  // Under another name first: a process that ends meanwhile leaves no half of a capsule.
   const std::string made = path + "." + std::to_string(getpid()) + ".part";
   std::FILE* const file = std::fopen(made.c_str(), "wb");
   if (!file) return std::string(path) + " cannot be written: " + std::strerror(errno);

@@ -23,10 +23,10 @@
 
 namespace anyop {
 
-// Of the tensors that are given.
+// The bytes of the call's arguments that are tensors.
 std::int64_t CapsuleBytes(const Operator& op, const anyop_value* frame);
 
-// "" or why the system refuses. The file is there whole or not at all.
+// Writes the file; returns "", or why the system refuses. The file is there whole or not at all.
 std::string SaveCapsule(const std::string& path, const Operator& op, const Plan& plan,
                         const anyop_value* frame, std::string_view finding = "",
                         std::string_view message = "");

@@ -21,10 +21,12 @@
 namespace anyop {
 namespace {
 
+// Elements whose bytes are all 0xff are NaN in every float type.
 constexpr unsigned char kGuardByte = 0xa5, kNaNByte = 0xff;
-constexpr std::size_t kWorkspaceAlignment = 64;
+constexpr std::size_t kWorkspaceAlignment = 64;  // what anyop/abi.h promises
 
-// A NaN that no kernel makes, as the bits of an element; 0 for what has none.
+// A NaN that no kernel makes, as the bits of an element: a signalling one, while arithmetic makes
+// quiet ones alone. 0 for types that have none.
 std::uint64_t PoisonOf(const DLTensor& t) {
   switch (static_cast<const Tensor&>(t).type()) {
     case DType::kF16:
@@ -40,13 +42,15 @@ std::uint64_t PoisonOf(const DLTensor& t) {
   }
 }
 
-// A tensor of the call in memory of its own, with the caller's strides. What lies between its
-// elements is `fill`, which is NaN for what is only read.
+// A tensor of the call in memory of its own, with the caller's strides. The bytes between its
+// elements are `fill`: NaN for a tensor that is only read, so that reading them shows in results.
 class GuardedCopy {
  public:
   GuardedCopy(int i, const DLTensor& t, unsigned char fill)
       : index(i), original(&t), tensor(t), fill_(fill) {
     const Extent extent = ExtentOf(t);
+    // With an alignment of 1 the zone begins right behind the last byte. Elements are aligned
+    // still, because the bytes are a multiple of their size and end with a page.
     memory_.emplace(extent.end - extent.begin, 1, fill, fill);
     tensor.data = memory_->begin() + (extent.begin == extent.end ? 0 : AddressOf(t) - extent.begin);
     tensor.byte_offset = 0;
@@ -54,7 +58,8 @@ class GuardedCopy {
   void Fill(const std::vector<char>& packed) { CopyFromPacked(packed.data(), tensor); }
   const GuardedMemory& memory() const { return *memory_; }
 
-  // Whether a byte between the elements has changed. The elements are lost.
+  // Whether a byte between the elements has changed. The elements are lost: they become `fill` as
+  // well, so that all of the memory must be that.
   bool GapsHaveChanged() {
     Fill(std::vector<char>(std::size_t(PackedBytes(tensor)), char(fill_)));
     const char* const begin = memory_->begin();
@@ -98,7 +103,7 @@ class CheckedCall {
     for (GuardedCopy& w : written_) CheckWritten(&w);
     for (GuardedCopy& r : read_) CheckRead(&r);
     if (deep_) {
-      for (GuardedCopy& w : written_) w.Fill(w.packed);
+      for (GuardedCopy& w : written_) w.Fill(w.packed);  // CheckWritten has lost the elements
       deep_->Compare(frame_);
     }
     for (const GuardedCopy& w : written_) CopyFromPacked(w.packed.data(), *w.original);
@@ -124,7 +129,8 @@ class CheckedCall {
     return &w.tensor;
   }
 
-  // What lies in the same place as an argument is one memory for the kernel as well.
+  // Fills a written tensor before the call. If a result lies in the very memory of an argument
+  // (`over`), both are one copy, so that the kernel sees one memory as well.
   void ShareWithArguments(GuardedCopy* w) {
     for (int i = 0; i < op_.n_params && w->index >= op_.n_params; ++i) {
       if (frame_[i].tag != ANYOP_TENSOR || IsWritten(op_, plan_, i)) continue;
@@ -205,7 +211,7 @@ void RunKernelChecked(const Operator& op, const Plan& plan, const anyop_value* f
         op.display_name() + ": the kernel " + std::string(KernelName(plan)) + " " + finding.what() +
         ". This is a defect of the " + (of.empty() ? "operator" : "kernel, which is of " + of) +
         ". Please report it.";
-    // What is made again from a file runs on the host, and so another kernel.
+    // A call that is repeated from a file runs on the host, where another kernel is taken.
     if (plan.device_kind) {
       Fail(ANYOP_INTERNAL, sentence + " [" + finding.code +
                                "]\n  to repeat it: the program itself, " +

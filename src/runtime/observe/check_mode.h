@@ -13,9 +13,10 @@ namespace anyop {
 bool IsChecking();
 // Whether results are looked at, too: NaN, and how far they are from the reference.
 bool IsCheckingDeeply();
-// Of the operators that are there and of those to come; calls that run already end as they began.
+// Switches it for the operators that are there and those to come. Calls that run already end as
+// they began.
 void SetChecking(bool on, bool deeply = false);
-// For as long as it lives: one at a time.
+// Check mode for as long as it lives. One at a time: the end of any switches the mode off.
 class Checking {
  public:
   explicit Checking(bool on = true, bool deeply = false) { SetChecking(on, deeply); }
@@ -33,11 +34,11 @@ struct Finding : std::runtime_error {
 };
 
 // Runs the kernel on guarded copies of what it reads and writes, and on a guarded workspace full of
-// NaN; results that share no memory with arguments begin as NaN, too. Then nothing but its results
-// has changed, nothing beside its arguments was read, and each element of a result of floats is
-// written. Else Internal is thrown, with the file that repeats the call
-// (runtime/observe/capsule.h), and the caller's memory is as it was, arguments that the kernel
-// wrote included.
+// NaN; results that share no memory with arguments begin as NaN, too. Afterwards it looks whether
+// anything but the results has changed, anything beside the arguments was read, or an element of a
+// result of floats was not written. If so, Internal is thrown, with the file that repeats the call
+// (runtime/observe/capsule.h). The caller's memory is as it was then, because results are copied to
+// it last.
 void RunKernelChecked(const Operator& op, const Plan& plan, const anyop_value* frame);
 
 }  // namespace anyop

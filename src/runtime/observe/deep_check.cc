@@ -23,11 +23,13 @@ namespace {
 
 // Above this many elements of all results, a reference in plain loops would take minutes.
 constexpr std::int64_t kMostElements = 1 << 22;
-// A kernel may round as it likes within the sum of these: units in the last place of the result's
-// dtype at the exact value; for sums that cancel, units of the result's largest element (of its
-// dtype, for kernels that multiply in it; of f32) and of the largest input.
+// The error that no kernel is blamed for is the sum of these. kUnits: in units in the last place of
+// the exact value. The others are for sums that cancel, whose error is relative to what was added:
+// units of the result's largest element, in its dtype (kernels may multiply in it) and in f32, and
+// of the largest input in f32.
 constexpr double kUnits = 16, kUnitsOfLargest = 2, kF32UnitsOfLargest = 256, kF32UnitsOfInput = 32;
 
+// By codes of DLPack: 2 is float, 4 is bfloat16, 6 is bool, and from 7 on there are narrow floats.
 bool IsFloat(const DLTensor& t) {
   return t.dtype.code == 2 || t.dtype.code == 4 || t.dtype.code > 6;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What check mode asks of results when it looks deeply: no NaN out of finite numbers, and nearness
-// to the operator's reference in double, where its library lies beside the operator's.
+// The deep part of check mode, which looks at results: none may be NaN where all inputs are finite,
+// and none may be far from the operator's reference in double, if the library of references lies
+// beside that of the operator.
 #pragma once
 #include <vector>
 
@@ -8,7 +9,7 @@
 
 namespace anyop {
 
-// Made before the kernel runs: the reference reads what the kernel may overwrite.
+// Made before the kernel runs, because the reference reads what the kernel may overwrite.
 class DeepCheck {
  public:
   // frame: the call as the caller gave it.

@@ -55,7 +55,7 @@ double MovedBytes(const Operator& op, const anyop_value* frame) {
   return bytes;
 }
 
-// So far, on this thread.
+// How many copies calls of this kernel have made so far, on this thread.
 std::uint64_t CopiesOf(const Operator& op, const Plan& plan) {
   return CountersOfCall(op, plan).copies.value.load(std::memory_order_relaxed);
 }
@@ -65,6 +65,7 @@ class Profile {
   Profile() : folder_(Environment("ANYOP_PROFILE")) {
     if (!is_on()) return;
     std::atexit([] { TheProfile().Write(); });
+    // The child of a fork writes a profile of its own, without what its parent has timed.
     pthread_atfork(nullptr, nullptr, [] { TheProfile().Clear(); });
   }
   // Never destroyed: other threads may still call at exit.
@@ -94,7 +95,7 @@ class Profile {
   void Add(int row, bool is_fallback, std::uint64_t copies, std::int64_t inner_ns,
            TimedCall event) {
     const std::lock_guard lock(mutex_);
-    if (std::size_t(row) >= rows_.size()) return;  // of the parent of a fork
+    if (std::size_t(row) >= rows_.size()) return;  // a call that began before a fork
     Row& r = rows_[std::size_t(row)];
     ++r.calls;
     r.fallbacks += is_fallback;
@@ -193,7 +194,7 @@ CallTimer::CallTimer(const Operator& op, const Plan& plan, const anyop_value* fr
     host_->row_ = row_;
     host_->before_ns_ = entered_ns - host_->start_ns_;
   }
-  start_ns_ = NowNs();
+  start_ns_ = NowNs();  // last, as left_ns_ below: what the profile does itself is not timed
 }
 
 CallTimer::~CallTimer() {
@@ -207,7 +208,7 @@ CallTimer::~CallTimer() {
 
 void CallTimer::AddInner(std::int64_t ns) {
   inner_ns_ += ns;
-  if (is_in_kernel_) kernel_ns_ -= ns;  // a kernel that is a function of Python
+  if (is_in_kernel_) kernel_ns_ -= ns;  // the kernel is a function of Python, which makes calls
 }
 
 KernelTimer::KernelTimer() {

@@ -10,8 +10,9 @@ namespace anyop {
 
 bool IsProfiling();
 
-// A call from a host's language for as long as it lives: what it does before and after the first
-// call of an operator inside of it, so conversions of arguments and results, is host time of that.
+// Times a call from a host's language for as long as it lives. The time before and after the first
+// call of an operator inside of it, in which arguments and results are converted, is host time of
+// that operator: for small calls it is most of what a caller waits for.
 class HostTimer {
  public:
   HostTimer();
@@ -27,8 +28,8 @@ class HostTimer {
   std::int64_t start_ns_, before_ns_ = 0, left_ns_ = 0;
 };
 
-// Times one call for as long as it lives; one inside the other is a call of a composition, whose
-// time is not the outer one's own.
+// Times one call for as long as it lives. A timer inside of another one is for a call that the
+// outer call makes, of a composition for instance: its time is not the outer one's own.
 class CallTimer {
  public:
   // entered_ns: of platform/clock.h, when the runtime was called, before it did anything for the
@@ -43,7 +44,7 @@ class CallTimer {
   friend class HostTimer;
   friend class KernelTimer;
 
-  // Of another call, which has a row of its own.
+  // Takes the time of a call inside of this one, which has a row of its own, out of this one's.
   void AddInner(std::int64_t ns);
 
   CallTimer* outer_;
@@ -56,7 +57,7 @@ class CallTimer {
   std::int64_t start_ns_, kernel_ns_ = 0, inner_ns_ = 0;
 };
 
-// The kernel of the innermost call that is timed on this thread; nothing where none is.
+// Times the kernel of the innermost call that is timed on this thread; nothing where none is.
 class KernelTimer {
  public:
   KernelTimer();

@@ -28,6 +28,7 @@ class Recorder {
 
   void Add(const Operator& op, const Plan& plan, const anyop_value* frame) {
     const std::lock_guard lock(mutex_);
+    // A plan's key has shapes, numbers and scope, and decides the kernel.
     if (seen_[{op.index, plan.hash}]++ >= each_) return;
     const std::string path = NewPath(op.name, CapsuleBytes(op, frame));
     if (path.empty()) return;

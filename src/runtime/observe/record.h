@@ -13,12 +13,13 @@ namespace anyop {
 
 bool IsRecording();
 
-// Before the call runs, as it may write what it reads. Of calls with the same shapes, numbers and
-// kernel the first ANYOP_RECORD_EACH are written, until there are ANYOP_RECORD_CALLS files or
-// ANYOP_RECORD_MIB; the first one that is left out is a warning.
+// Records a call before it runs, because it may write what it reads, or crash. Of calls with the
+// same shapes, numbers and kernel the first ANYOP_RECORD_EACH are written, until there are
+// ANYOP_RECORD_CALLS files or ANYOP_RECORD_MIB of them. The first call that is left out by these
+// two limits is told as a warning.
 void Record(const Operator& op, const Plan& plan, const anyop_value* frame);
 
-// Of equal calls, how many are recorded.
+// How many are recorded of calls with the same shapes, numbers and kernel.
 std::int64_t RecordsOfEach();
 // Counts a record of so many bytes and returns its path without an ending, or "" where the limits
 // are reached.

@@ -72,6 +72,7 @@ void SetChecking(bool on, bool deeply) {
 void RunWatched(Operator& op, Plan& plan, anyop_value* frame) {
   const std::int64_t entered_ns = NowNs();
   const DefaultFloatMode mode;
+  // As RunPlan does, in whose place this stands: RunSlow begins behind these checks.
   std::string error;
   if (!CheckScalars(*op.contract, plan.form, frame, &error)) {
     Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);

@@ -10,8 +10,8 @@ namespace anyop {
 // What an operator's entry is: RunPlan, or RunWatched where somebody observes.
 Entry CurrentEntry();
 
-// A call that is observed. Whatever observes: a crash of its kernel names the call on standard
-// error.
+// The entry of an operator while somebody observes. Whatever observes, a crash of the kernel names
+// the call on standard error.
 void RunWatched(Operator& op, Plan& plan, anyop_value* frame);
 
 }  // namespace anyop

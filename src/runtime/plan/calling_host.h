@@ -10,10 +10,10 @@ namespace anyop {
 using HostName = const char*;
 HostName InternHostName(std::string_view name);
 
-// Null: not known.
+// The framework whose call this thread is in; null: not known.
 extern constinit thread_local HostName calling_host [[gnu::tls_model("initial-exec")]];
-// Set where a kernel in the host's language has raised what the adapter must raise again as it was,
-// like an interrupt: an error has a code and a text only.
+// Set when a kernel in the host's language has raised something that the adapter must raise again
+// as it was, like an interrupt: an Error has only a code and a text.
 extern constinit thread_local bool kernel_has_raised;
 
 // Set by an adapter around its calls.

@@ -10,6 +10,7 @@
 namespace anyop {
 namespace {
 
+// A condition that has no value in this call, as one about an absent argument, is not true.
 bool IsTrue(const Request& r, const Expression& condition) {
   const int node = condition.node[std::size_t(r.form)];
   if (node < 0) return false;
@@ -26,7 +27,8 @@ std::string MissingOnDevice(const Request& r, const OperatorKernel& k) {
   return "";
 }
 
-// A library that was built again may lack the kernel that a policy from before names.
+// Throws if the operator lacks the kernel: a policy was checked when it was made, but a library
+// that was built again may lack it. To forget the pin would run another kernel without a word.
 void CheckIsThere(const Operator& op, const PolicyItem& item) {
   const auto is_named = [&](const OperatorKernel& k) {
     return NameMatches(op, k.name, item.kernel);
@@ -57,7 +59,8 @@ const PolicyItem* PinOf(const Request& r) {
   return found;
 }
 
-// Why a kernel is declined, or that it is not. why: the reason in words; null to save the work.
+// True if the kernel can take the call; otherwise `why`, if it is not null, gets the reason.
+// Reasons are functions, so that no text is made where nobody reads it.
 bool IsEligible(const Request& r, const PolicyItem* pin, bool is_enabled, const OperatorKernel& k,
                 std::string* why) {
   const auto decline = [&](auto&& reason) {
@@ -151,7 +154,9 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
   const PolicyItem* const pin = PinOf(r);
   const bool is_enabled = r.policy.Enables(r.op.name);
   int taken = kNoKernel;
-  bool is_settled = false;  // no later kernel can replace the taken one
+  // No later kernel can replace the taken one: the first that fits is taken, but for pairs of
+  // kernels that want to be measured.
+  bool is_settled = false;
   for (std::size_t k = 0; k < r.op.kernels.size(); ++k) {
     if (is_settled && !choices) break;
     std::string why;

@@ -33,8 +33,8 @@ const DeviceKind* TakerOfHostCalls(const Operator& op, const Policy& policy);
 
 constexpr int kComposition = -1, kNoKernel = -2;
 
-// The index of the kernel, kComposition or kNoKernel. choices: what becomes of every kernel, for
-// explain and for errors; null in the fast case.
+// The index of the kernel, kComposition or kNoKernel. choices gets what becomes of every kernel,
+// for explain and for errors; with null no text is made, and the search ends with the choice.
 int Dispatch(const Request& request, std::vector<KernelChoice>* choices);
 
 // "rms_norm: no kernel takes this call:\n  cpu_avx512: declined: ..."

@@ -80,6 +80,7 @@ Explanation Explain(Operator& given, const anyop_value* frame) {
     e.error = error.what();
     return e;
   }
+  // Numbers that are merely compared with constants are no part of a plan: each call checks them.
   std::string error;
   if (!CheckScalars(*op.contract, plan.form, frame, &error)) {
     e.error = op.display_name() + ": " + error;

@@ -10,6 +10,7 @@ namespace anyop {
 
 struct Operator;
 
+// What became of a kernel in the choice for one call.
 struct KernelChoice {
   std::string kernel;  // "means" for the composition
   bool taken = false;

@@ -12,14 +12,14 @@
 
 namespace anyop {
 
-// Names are the same in all forms.
+// The name of entry i. Names are the same in all forms, so that no form need be known.
 inline std::string_view EntryName(const Operator& op, int i) {
   const Form& form = op.contract->forms[0];
   return i < op.n_params ? form.params[std::size_t(i)].name
                          : form.results[std::size_t(i - op.n_params)].name;
 }
 
-// Of the tensor of entry i, or of the k-th of its list: "x", "xs[2]".
+// The name of the tensor that entry i is, "x", or of the k-th one of its list, "xs[2]".
 inline std::string TensorName(const Operator& op, const anyop_value* frame, int i,
                               std::uint32_t k) {
   const std::string name(EntryName(op, i));
@@ -39,9 +39,10 @@ void ForTensors(const anyop_value& v, F&& f) {
   for (std::uint32_t k = 0; k < v.count; ++k) f(*v.ts[k], k);
 }
 
-// The lists of a frame whose tensors were replaced.
+// The lists of a frame whose tensors are replaced.
 using TensorLists = std::deque<std::vector<const DLTensor*>>;
-// Every tensor of n values becomes f(tensor, i), i the value that it belongs to; null: it stays.
+// Replaces every tensor of n values by f(tensor, i), where i is the value that it belongs to; if f
+// returns null, the tensor stays. The caller's lists are not changed: `lists` gets copies.
 template <class F>
 void ReplaceTensors(anyop_value* values, int n, TensorLists* lists, F&& f) {
   const auto replaced = [&](const DLTensor* t, int i) {
@@ -58,7 +59,8 @@ void ReplaceTensors(anyop_value* values, int n, TensorLists* lists, F&& f) {
   }
 }
 
-// What the context of a reference says of the call's tensors (anyop/reference.h).
+// The dtypes of the call's tensors, which a reference's context has (anyop/reference.h): a
+// reference itself gets floats as f64, and could not tell what they were.
 struct CallDTypes {
   CallDTypes(const Operator& op, const anyop_value* frame) {
     for (int i = 0; i < op.n_params + op.n_results; ++i) {
@@ -71,8 +73,8 @@ struct CallDTypes {
   std::uint8_t of_entry[kMaxParams + kMaxResults];
 };
 
-// What runs: a kernel, or the composition. Of the operator that the plan is of, because a caller
-// may still hold one that was replaced.
+// The name of the kernel that runs, or "means". It is looked up in the plan's own operator: a
+// caller may still hold one that was replaced, whose list has other kernels at the same places.
 inline std::string_view KernelName(const Plan& plan) {
   return plan.kernel < 0 ? "means"
                          : std::string_view(plan.op->kernels[std::size_t(plan.kernel)].name);

@@ -20,7 +20,7 @@ void MakeKeyParts(Operator& op) {
   const auto add = [](std::uint8_t* list, std::uint8_t& n, int i) { list[n++] = std::uint8_t(i); };
   for (int i = 0; i < op.n_params; ++i) {
     const ParamKind kind = form.params[std::size_t(i)].kind;
-    if (kind == ParamKind::kWord) continue;
+    if (kind == ParamKind::kWord) continue;  // its number is in the head
     if (kind == ParamKind::kTensor) {
       add(parts.tensors, parts.n_tensors, i);
     } else if (kind == ParamKind::kTensors || IsNumberList(kind)) {
@@ -32,14 +32,15 @@ void MakeKeyParts(Operator& op) {
   for (int r = 0; r < op.n_results; ++r) add(parts.tensors, parts.n_tensors, op.n_params + r);
 }
 
+// Keys are built before sizes are checked, so that any product of them may overflow.
 std::uint64_t ClassOfStrides(const DLTensor& t) {
   std::int64_t run = 1;
   bool is_contiguous = true;
   std::uint64_t c = kRows;
   for (int i = t.ndim - 1; i >= 0; --i) {
     const std::int64_t n = t.shape[i], s = t.strides[i];
-    if (n == 0) return kContiguous;
-    if (n == 1) continue;
+    if (n == 0) return kContiguous;  // an empty tensor may lie anyhow
+    if (n == 1) continue;            // its stride is never used
     is_contiguous &= s == run;
     run = MultiplyBytes(run, n);
     if (s < 0 || (i == t.ndim - 1 && s != 1)) c = (c & kRepeated) | kScattered;
@@ -53,6 +54,7 @@ const std::uint64_t* SameList(const std::uint64_t* key, const anyop_value& v) {
     for (std::uint32_t i = 0; i < v.count && key; ++i) key = SameTensor(key, *v.ts[i]);
     return key;
   }
+  // An empty list may be a null pointer, which memcmp must not get.
   if ((v.tag != ANYOP_INTS && v.tag != ANYOP_FLOATS) || !v.count) return key;
   return std::memcmp(key, v.is, v.count * sizeof(std::int64_t)) ? nullptr : key + v.count;
 }
@@ -94,7 +96,8 @@ void KeyBuilder::Grow() {
   capacity_ *= 2;
 }
 
-// Two lanes, because each step waits for a multiplication.
+// Two lanes side by side, because each step of a lane waits for its multiplication. kOdd is 2^64 by
+// the golden ratio.
 std::uint64_t KeyBuilder::hash() const {
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15ull;
   std::uint64_t a = size_, b = kOdd;

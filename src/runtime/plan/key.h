@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key of a call: 64-bit words, prefix-free, without addresses. First the scope, then what each
-// value is (its tag, word and count), then numbers, tensors and lists, whose lengths follow.
+// The key of a call: 64-bit words without addresses, so that new memory needs no new plan. First
+// the scope, then the head of each value (its tag, word and count), then numbers, tensors and
+// lists. Heads and ranks tell how long each part is, so that no key is the beginning of another.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -41,8 +42,8 @@ inline std::uint64_t RankAndDType(const DLTensor& t) {
 }
 inline std::uint64_t DeviceWord(const DLTensor& t) { return WordAt(&t.device); }
 
-// Each returns where the key goes on, null if it differs here.
-// The words of a tensor: rank and dtype, device, stride class, sizes.
+// Compares a tensor, below a list, with the words that the key has of it: rank and dtype, device,
+// stride class, sizes. Returns where the key goes on, or null if it differs here.
 inline const std::uint64_t* SameTensor(const std::uint64_t* key, const DLTensor& t) {
   if ((key[0] ^ RankAndDType(t)) | (key[1] ^ DeviceWord(t)) | (key[2] ^ ClassOf(t))) return nullptr;
   key += 3;
@@ -54,8 +55,8 @@ inline const std::uint64_t* SameTensor(const std::uint64_t* key, const DLTensor&
 }
 const std::uint64_t* SameList(const std::uint64_t* key, const anyop_value& v);
 
-// Whether the key of `frame` is `key`, without building it. Reads no word
-// beyond the tensor in which they differ.
+// Whether the key of `frame` is `key`, without building it. Reads no word beyond the tensor in
+// which they differ: what the key has behind it may be shorter than what the frame has.
 [[gnu::always_inline]] inline bool SameKey(const std::uint64_t* key, const Operator& op,
                                            const anyop_value* frame, std::uint64_t scope) {
   const KeyParts& parts = op.key_parts;
@@ -102,7 +103,8 @@ class KeyBuilder {
   std::unique_ptr<std::uint64_t[]> heap_;
 };
 
-// Decides how each part of the frame enters the key: fills key_parts.
+// Decides how each part of the frame enters the key: fills key_parts. The operator's kernels and
+// expressions must be there, as they say which numbers plans depend on.
 void MakeKeyParts(Operator& op);
 
 }  // namespace anyop

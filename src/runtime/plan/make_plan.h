@@ -10,7 +10,7 @@
 
 namespace anyop {
 
-// Fills `plan` but for its key. Throws Error with the operator's name in front. choices: see
+// Fills all of `plan` but its key. Throws Error with the operator's name in front. choices: see
 // Dispatch.
 void MakePlan(const Operator& op, const anyop_value* frame, const ScopeState& scope,
               const Policy& policy, Plan* plan, std::vector<KernelChoice>* choices = nullptr);
@@ -18,9 +18,10 @@ void MakePlan(const Operator& op, const anyop_value* frame, const ScopeState& sc
 // .flops or .bytes of a planned call; `otherwise` where it is not stated or not known.
 double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise);
 
-// Whether a call of the plan hands its kernel a copy of `tensor`, which is value i or in the list
-// that value i is: a parameter that lies otherwise than kernels take it, by the plan, or is not
-// aligned to its elements, which only the call knows; a result that is written to a copy first.
+// Whether a call of the plan hands its kernel a copy in place of `tensor`, which is value i or an
+// element of the list that value i is. A parameter is copied if no kernel takes it as it lies,
+// which the plan knows, or if it is not aligned to its elements, which only the call knows. A
+// result is written to a copy first if no kernel writes with its strides.
 bool IsCopied(const Plan& plan, int i, const DLTensor& tensor);
 bool IsMisaligned(const DLTensor& tensor);
 

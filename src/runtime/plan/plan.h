@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a call before its data: results, kernel, workspace, tiling, checks to make.
+// What is known of a call without its data and addresses: results, kernel, workspace, tiling, and
+// the checks that each call makes.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -28,13 +29,15 @@ struct TensorSlot {
   std::uint8_t is_written;
   std::uint8_t align_mask;  // element bytes - 1
   std::int64_t bytes;
-  std::uint64_t over;  // slots whose memory this one may be, by bit; its own is set
+  std::uint64_t over;  // slots whose memory this one may be, by bit; its own is set, so that a pass
+                       // over all slots need not leave it out
 };
 
 struct DeviceKind;
 
-// What every call reads stands together and first: a call that finds its plan in memory that others
-// have used since waits for few cache lines.
+// What every call reads stands together and first: a call whose plan was pushed out of the caches
+// waits for few lines. With these fields spread among the others, a call from NumPy with its result
+// given took 3 to 6 % more time, by no more instructions.
 struct Plan {
   // For Run.
   const Operator* op = nullptr;
@@ -66,11 +69,11 @@ struct Plan {
   std::unique_ptr<std::uint64_t[]> tiling_storage;
   Bindings bindings;
 
-  // Of calls on a device, all of which are slow runs.
+  // For calls on a device. All of them are slow runs, so that others never read these fields.
   const DeviceKind* device_kind = nullptr;  // null: the host
   DataChecks data_checks = DataChecks::kOnDevice;
   bool runs_on_host = false;  // on copies: no kernel of the device accepted
-  // Of a call on the host: the device that runs it, on copies.
+  // The device that runs a call of tensors on the host, on copies; null: the host runs it.
   const DeviceKind* taken_by = nullptr;
   bool stops_on_failed_check = false;  // the kernel does
 
@@ -91,6 +94,7 @@ struct Plan {
 
 inline void Acquire(Plan* plan) { plan->references.fetch_add(1, std::memory_order_relaxed); }
 inline void Release(Plan* plan) {
+  // acq_rel: whoever deletes the plan comes after the last use by every other holder.
   if (plan && plan->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete plan;
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 std::atomic<std::size_t> capacity{256};
 
+// With the lock of the cache, so that no addition is lost. Atomic, because hits() reads without it.
 void AddOne(std::atomic<std::uint64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -36,7 +37,7 @@ Plan* PlanCache::Find(const KeyBuilder& key, std::uint64_t hash) {
     return nullptr;
   }
   AddOne(hits_);
-  Acquire(plan);
+  Acquire(plan);  // with the lock: another thread may push the plan out at once
   if (plan != newest_) {
     Unlink(plan);
     LinkNewest(plan);
@@ -46,6 +47,7 @@ Plan* PlanCache::Find(const KeyBuilder& key, std::uint64_t hash) {
 
 Plan* PlanCache::Insert(Plan* plan) {
   std::lock_guard lock(mutex_);
+  // Plans are made without the lock, so that two threads may have made the same one.
   if (Plan* first = FindLocked(plan->key.data(), plan->key.size(), plan->hash)) {
     Acquire(first);
     Release(plan);
@@ -91,7 +93,7 @@ void PlanCache::RemoveOldest() {
   *link = plan->next_in_bucket;
   Unlink(plan);
   --size_;
-  Release(plan);
+  Release(plan);  // calls that run it have references of their own
 }
 
 }  // namespace anyop

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of one operator: bounded, least recently used out first, safe from any thread.
+// The plans of one operator, for any thread. Their number is bounded, because sizes may differ in
+// every call; the plan that was not used for longest goes first.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -19,7 +20,8 @@ class PlanCache {
   PlanCache(const PlanCache&) = delete;
   PlanCache& operator=(const PlanCache&) = delete;
 
-  // The plan of this key with a reference for the caller, or null. Keys are compared in full.
+  // The plan of this key with a reference for the caller, or null. Keys are compared in full, as
+  // two may have one hash.
   Plan* Find(const KeyBuilder& key, std::uint64_t hash);
   // Adds `plan`, of which the caller keeps its own reference. If another thread was first, returns
   // that plan with a reference and drops this one.
@@ -35,7 +37,7 @@ class PlanCache {
   static void SetCapacity(std::size_t plans);
 
  private:
-  static constexpr std::size_t kBuckets = 256;
+  static constexpr std::size_t kBuckets = 256;  // one for each plan, at the capacity at start
   Plan* FindLocked(const std::uint64_t* key, std::size_t n, std::uint64_t hash);
   void Unlink(Plan* plan);
   void LinkNewest(Plan* plan);

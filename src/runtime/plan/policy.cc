@@ -55,14 +55,14 @@ std::string_view LibraryOf(const PolicyItem& item) {
   return std::string_view(item.op).substr(0, item.op.find('.'));
 }
 
-// An operator of a library that is not loaded yet is checked when it is.
+// An operator of a library that is not loaded yet is checked by CheckProcessPolicy, when it is.
 void CheckLoaded(std::string_view text, const PolicyItem& item) {
   if (HasLibrary(LibraryOf(item))) {
     CheckItem(text, item, FindRegistered(item.op), OperatorNames());
   }
 }
 
-// Two pins of one operator, each for the calls of its own kind of device.
+// Whether these are pins for two kinds of device, which are about different calls.
 bool AreApart(const PolicyItem& a, const PolicyItem& b) {
   return a.choice == PolicyItem::kPinned && b.choice == PolicyItem::kPinned &&
          a.device() != b.device();
@@ -78,6 +78,7 @@ class PolicyParser {
   explicit PolicyParser(std::string_view text) : text_(text) {}
 
   Policy Parse() {
+    // <=, so that a comma at the end is followed by a word, too: an empty one, which is refused.
     for (std::size_t begin = 0; begin <= text_.size();) {
       const std::size_t end = std::min(text_.find(',', begin), text_.size());
       const std::string_view word = Trim(text_.substr(begin, end - begin));
@@ -142,6 +143,8 @@ std::string TextOf(const Policy& p) {
   return text;
 }
 
+// The one policy of this text, made if it is new. Keys of plans hold its number, so that equal
+// policies must have one, and none is ever freed.
 const Policy* Intern(Policy policy) {
   static std::mutex mutex;
   static auto* known = new std::map<std::string, std::unique_ptr<Policy>>;

@@ -35,7 +35,7 @@ struct Policy {
   std::vector<PolicyItem> items;  // by operator, then kernel
   std::string text;               // canonical
 
-  // What it says of an operator: one item, or a pin for each kind of device.
+  // The items about an operator: one, or a pin for each kind of device.
   std::span<const PolicyItem> find(std::string_view op) const;
   bool Enables(std::string_view op) const {
     const std::span<const PolicyItem> own = find(op);
@@ -46,7 +46,8 @@ struct Policy {
 // Parses and interns. Throws InvalidArgument on a contradiction, an unknown operator of a loaded
 // library, or an unknown kernel; each names the nearest.
 const Policy* ParsePolicy(std::string_view text);
-// `inner` laid over `outer`.
+// `inner` laid over `outer`: its items replace those about the same calls. If it says `all` or
+// `none` itself, nothing of `outer` stays.
 const Policy* Combine(const Policy* outer, const Policy* inner);
 
 // The policy set for the process; null before ANYOP_POLICY was read.
@@ -56,8 +57,8 @@ const Policy* ReadProcessPolicy();
 const Policy* CurrentPolicy();
 
 inline constexpr int kThreadsShift = 8, kPolicyShift = 32;
-// Threads, policy, strict and batch-invariant mode as one word of the key: what the process says,
-// under what a thread's scope says.
+// The scope of a call as one word of the key: modes from bit 0 on, then threads, then the policy's
+// number. ProcessWord has what the process says, ScopeWord puts a thread's scope over it.
 inline std::uint64_t ProcessWord() {
   const Policy* p = process_policy.load(std::memory_order_acquire);
   if (!p) [[unlikely]] {
@@ -69,14 +70,15 @@ inline std::uint64_t ScopeWord(const ThreadState& state) {
   return (ProcessWord() & state.process_mask) | state.scope_word;
 }
 
-// Throws if the process policy names an operator or kernel that this library lacks, because
-// ANYOP_POLICY may name libraries before they are loaded. Called before the library is registered,
-// so that nothing of it stays. is_whole: it brings all operators of its name, not one of them.
+// Throws if the process policy names an operator or kernel of this library that it lacks:
+// ANYOP_POLICY may name libraries that are loaded later. Called before the library is registered,
+// so that nothing of it stays. is_whole: it brings all operators of its name, so that one that it
+// lacks will not come.
 struct NewLibrary;
 void CheckProcessPolicy(const NewLibrary& library, bool is_whole);
 
 // Whether a kernel answers to `wanted`: equal, or longer by "_..." where no kernel of the operator
-// has that very name.
+// has that very name. Else cpu_avx512 could not be pinned where cpu_avx512_bf16 is there as well.
 bool NameMatches(const Operator& op, std::string_view kernel, std::string_view wanted);
 
 }  // namespace anyop

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scopes on threads of a framework's own. A framework may run gradients on threads that it keeps
-// for that, and carry along what belongs to the thread that asked for them. A scope goes with it:
-// calls there see the scope of the thread that they are made for.
+// for that, and carry objects there of the thread that asked for the gradients. The scope of that
+// thread is made one of these objects, so that calls of the gradients see it.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -24,19 +24,21 @@ class ScopeCarrier {
   virtual ~ScopeCarrier() = default;
   virtual void Put(std::shared_ptr<const CarriedScope> scope) const = 0;  // null: none
   virtual const CarriedScope* Get() const = 0;
-  // Which work the thread does that may be for another one; -1: none. Get is asked where it is new.
+  // A number for the work that the thread does, which may be for another thread; -1: none. Get is
+  // asked only when the number has changed: looking an object up in every call would cost.
   virtual int task() const = 0;
 };
 
-// The framework's; it lives as long as the process. A scope that the calling thread is in is put at
-// once, those of other threads when they next change.
+// Sets the framework's carrier, which must live as long as the process. A scope that the calling
+// thread is in is put at once, those of other threads when they next change.
 void SetScopeCarrier(const ScopeCarrier& carrier);
 
-// How many threads have a scope that a framework carries, or took one that it brought. Where there
-// are none, calls need not look.
+// How many threads have put a scope into the carrier, or follow one that it brought. At 0 a
+// call reads nothing but this number.
 extern constinit std::atomic<int> threads_with_carried;
 void TakeCarriedScope();
-// Makes what was carried here the calling thread's scope. Before each reading of that.
+// Makes the scope that was carried here, if any, the calling thread's. Comes before each reading of
+// the thread's scope.
 inline void FollowCarriedScope() {
   if (threads_with_carried.load(std::memory_order_relaxed)) [[unlikely]] {
     TakeCarriedScope();

@@ -46,6 +46,7 @@ const anyop_host kServices = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunParalle
 
 void FailCall(const Operator& op, int code, const RunState& state, const std::string& file) {
   const std::string text = state.error ? *state.error : "";
+  // An operator may return any number; hosts know the codes of abi.h alone.
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
   std::string full = op.display_name() + ": " + (text.empty() ? "the call failed." : text);
   if (code == ANYOP_INTERNAL && !file.empty()) {

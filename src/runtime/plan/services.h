@@ -8,10 +8,11 @@
 
 namespace anyop {
 
-// What a call keeps beside its context.
+// What the services need of a call: ctx->runtime points to it.
 struct RunState {
   double estimated_ns = 0;
-  std::string* error = nullptr;  // made when there is one, by set_error
+  // Made by set_error when there is an error: a string here would be made and ended in every call.
+  std::string* error = nullptr;
 
   explicit RunState(const Plan& plan) : estimated_ns(plan.estimated_ns) {}
   ~RunState() {
@@ -30,11 +31,11 @@ inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* st
           plan.kernel_data};
 }
 
-// Raises what a check, plan function or kernel reported. file: the library that its code is of,
-// where that is not the operator's.
+// Throws the error that a check, plan function or kernel reported. file: the library that this code
+// is of, where it is not the operator's own.
 [[noreturn]] void FailCall(const Operator& op, int code, const RunState& state,
                            const std::string& file = "");
-// Of the plan's kernel.
+// The same for the plan's kernel.
 [[noreturn]] void FailKernel(const Plan& plan, int code, const RunState& state);
 
 // "[4, 1]"

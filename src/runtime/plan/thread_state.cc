@@ -37,7 +37,8 @@ struct OwnedState : ThreadState {
   std::vector<std::unique_ptr<KernelCounters[]>> counters;
   std::vector<int> n_counters;
   std::map<DeviceCount, KernelCounters> on_devices;
-  std::vector<std::pair<Plan*, std::int64_t>> held;  // that are no longer last, and their holds
+  // Plans that are no longer last while calls of this thread still run them, and how many do.
+  std::vector<std::pair<Plan*, std::int64_t>> held;
 
   OwnedState() {
     AllThreads& all = Threads();
@@ -45,7 +46,7 @@ struct OwnedState : ThreadState {
     all.alive.insert(this);
   }
   ~OwnedState() {
-    thread_state = nullptr;
+    thread_state = nullptr;  // objects that end later may make calls, which get a new state
     AllThreads& all = Threads();
     {
       std::lock_guard lock(all.mutex);
@@ -100,7 +101,7 @@ OperatorSlot& SlotFor(const Operator& op) {
 }
 
 void KeepLast(OperatorSlot& slot, Plan* plan) {
-  if (slot.last == plan) return Release(plan);
+  if (slot.last == plan) return Release(plan);  // the slot has a reference already
   auto& held = Owned().held;
   if (slot.holds) {
     held.emplace_back(slot.last, slot.holds);
@@ -138,6 +139,7 @@ KernelCounts ReadCounts(const Operator& op, int kernel) {
   return sum;
 }
 
+// Without the lock where the entry is there: this thread alone adds any.
 KernelCounters& DeviceCountersOf(const Operator& op, const Plan& plan) {
   auto& mine = Owned().on_devices;
   const DeviceCount what{op.index, plan.counters, int(plan.device.device_type),

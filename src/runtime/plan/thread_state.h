@@ -10,7 +10,8 @@
 
 namespace anyop {
 
-// Written by its thread alone, read by any: plain additions, no locked instruction.
+// Written by its thread alone, read by any. So an addition is a load and a store, and no locked
+// instruction.
 struct OwnCounter {
   std::atomic<std::uint64_t> value{0};
   void Add(std::uint64_t n = 1) {
@@ -31,8 +32,8 @@ struct OperatorSlot {
 struct ThreadState {
   OperatorSlot* slots = nullptr;
   int n_slots = 0;
-  std::uint64_t scope_word = 0;        // what `scope` adds to ProcessWord
-  std::uint64_t process_mask = ~0ull;  // what `scope` leaves of ProcessWord
+  std::uint64_t scope_word = 0;        // the bits of a key's scope that `scope` sets
+  std::uint64_t process_mask = ~0ull;  // the bits of ProcessWord that `scope` does not override
   ScopeState scope;
 };
 
@@ -46,7 +47,7 @@ ThreadState& State();
 // Makes `plan` (with the caller's reference) the thread's last one. The plan that it replaces lives
 // on while a call of this thread holds it.
 void KeepLast(OperatorSlot& slot, Plan* plan);
-// Ends a hold of a plan that is no longer the last one of its operator.
+// Ends a hold of a plan that is no longer the last one of its operator on this thread.
 void EndHold(Plan* plan);
 
 // The plan of a call, from its making to the end of the call. Results are allocated and kernels run
@@ -86,8 +87,8 @@ struct KernelCounts {
 };
 KernelCounts ReadCounts(const Operator& op, int kernel);
 
-// Of calls on devices, which are counted apart: where each device's calls are is known later than
-// how many kernels an operator has.
+// The key of counts of calls on devices. They are kept in a map, apart from the host's arrays: how
+// many kernels an operator has is known when it is registered, which devices its calls use is not.
 struct DeviceCount {
   int op, kernel;  // Operator::index; Plan::counters
   int device_type, device_number;

@@ -26,9 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHeader = "anyop tuned 1", kAnyHeader = "anyop tuned ";
-constexpr std::uintmax_t kMostBytes = 16 << 20;
+constexpr std::uintmax_t kMostBytes = 16 << 20;  // a larger file is none of these: it is not read
 
-// A field of a line: what would end it becomes a space.
+// The text as a field of a line: tabs and ends of lines, which would end it, become spaces.
 std::string Clean(std::string_view text) {
   std::string field(text);
   for (char& c : field) {
@@ -103,7 +103,8 @@ std::string TextOf(const std::string& path, std::string* text) {
   return "";
 }
 
-// Throws if something lies at the path that `anyop tune` has not written.
+// Throws if something lies at the path that `anyop tune` has not written: a user may have named any
+// file. An empty one holds nothing that could be lost.
 void CheckReplaceable(const std::string& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return;
@@ -125,9 +126,11 @@ const TunedTable& ProcessTable() {
   std::string problem;
   if (!path.empty()) problem = ReadTuned(path, &choices);
   auto made = std::make_unique<const TunedTable>(choices, path);
+  // Several threads may have read the file at once. All use the table that was there first.
   const TunedTable* known = nullptr;
   if (!g_table.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) return *known;
   const TunedTable& table = *made.release();  // for the life of the process
+  // A file that nobody named need not be there.
   const bool is_expected = !Environment("ANYOP_TUNED").empty();
   std::error_code error;
   if (!problem.empty() && (is_expected || fs::exists(path, error))) {
@@ -204,6 +207,8 @@ std::string ParseTuned(std::string_view text, std::string_view machine,
   if (header != kHeader) {
     return "its format is " + Clean(header.substr(kAnyHeader.size())) + ", and this anyop reads 1";
   }
+  // Of a damaged file no line can be believed, so the digest is first. The header is in front of
+  // it.
   const std::size_t digest = text.rfind("digest\t");
   if (digest == text.npos || text[digest - 1] != '\n' ||
       text.substr(digest) != "digest\t" + DigestOf(HashBytes(text.data(), digest)) + "\n") {
@@ -235,7 +240,7 @@ void WriteTuned(const std::string& path, const std::vector<TunedChoice>& choices
   const fs::path target = fs::weakly_canonical(path, error);  // a link stays one
   const std::string file = error ? path : target.string();
   MakeOwnFolder(fs::path(file).parent_path().string());
-  static std::atomic<int> number{0};
+  static std::atomic<int> number{0};  // threads of one process write files of their own
   const std::string made = file + "." + std::to_string(::getpid()) + "." + std::to_string(number++);
   std::ofstream out(made, std::ios::binary | std::ios::trunc);
   out << FormatTuned(TunedMachine(), choices);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `anyop tune` recorded: of two kernels that a machine runs at different speeds, both times.
+// What `anyop tune` recorded: the times of two kernels of which the machine decides the faster one.
 //
 // A file holds the choices of one machine, as text:
 //
@@ -8,8 +8,8 @@
 //   choice <tab> operator, version, contract, call, first, second, first_ns, second_ns, by tabs
 //   digest <tab> HashBytes of all bytes above, 16 hexadecimal digits
 //
-// A process reads it once, when a first call has two such kernels: what is written later does not
-// change a process that runs.
+// A process reads the file once, when a first call has two such kernels. What is written later does
+// not change a process that runs.
 #pragma once
 #include <map>
 #include <memory>
@@ -42,17 +42,19 @@ std::string TunedPath();
 // The version of the library that an operator came from.
 std::string TunedVersion(const Operator& op);
 
-// The calls that one measurement stands for: "T=bf16", the dtypes of the variables that every call
-// binds; "T=bf16, form 2" where the signature has several forms.
+// The calls that one measurement stands for, as text: the dtypes of the variables that every call
+// binds, "T=bf16", and the form where the signature has several, "T=bf16, form 2".
 std::string TunedCall(const Contract& contract, int form, const Bindings& bindings);
-// These variables, by bit.
+// The dtype variables of arguments that cannot be absent, by bit: every call of the form binds
+// them.
 std::uint64_t RequiredDTypeVars(const Form& form);
 
 std::string FormatTuned(std::string_view machine, const std::vector<TunedChoice>& choices);
-// Why a text holds no choices for this machine ("its digest does not fit"), or "".
+// Reads the choices of a text. Returns "", or why it holds none for this machine ("its digest does
+// not fit"): such a file is ignored, never an error of a call.
 std::string ParseTuned(std::string_view text, std::string_view machine,
                        std::vector<TunedChoice>* choices);
-// The same of a file; "there is no such file".
+// The same for a file. Why may also be "there is no such file".
 std::string ReadTuned(const std::string& path, std::vector<TunedChoice>* choices);
 // Replaces the file at once, so that no reader sees a part of it, and makes its folder. Throws
 // NotAvailable if it cannot be written, InvalidArgument if something else lies there.
@@ -60,10 +62,10 @@ void WriteTuned(const std::string& path, const std::vector<TunedChoice>& choices
 // Removes the file; false if there is none. Throws as WriteTuned does.
 bool RemoveTuned(const std::string& path);
 
-// Why a choice says nothing about the operators that are loaded, or "".
+// Why a choice is of no use with the operators that are loaded, or "".
 std::string WhyStale(const TunedChoice& choice);
 
-// By operator, call and kernels.
+// Choices by operator, call and kernels.
 class TunedTable {
  public:
   TunedTable() = default;
@@ -78,8 +80,9 @@ class TunedTable {
   std::string path_;
 };
 
-// What is recorded of this pair, or null. The first call in a process reads the file; one that
-// cannot be used is logged once as a warning, and so is the first choice that is stale.
+// The choice that is recorded for this pair of kernels, or null. The first call in a process reads
+// the file; one that cannot be used is logged once as a warning, and so is the first choice that is
+// stale.
 const TunedChoice* FindTuned(const Operator& op, std::string_view call, std::string_view first,
                              std::string_view second);
 // For tests: looks in this table from now on; null reads the file anew. Plans stay as they are.

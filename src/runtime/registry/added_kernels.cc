@@ -11,7 +11,9 @@ namespace anyop {
 AddedKernels AddedKernels::With(const NewDevice& device, const std::string& file,
                                 std::set<std::string>* changed) const {
   AddedKernels all = *this;
-  std::map<std::string, std::size_t> places;  // of what this file brings, by operator
+  // Where in each operator's list the file's kernels go. A file that was built again keeps its
+  // place, because kernels are tried in the order of the list.
+  std::map<std::string, std::size_t> places;
   for (auto& [op, list] : all.by_operator_) {
     const auto is_old = [&](const Added& a) {
       return device.image && a.file == file && a.image != device.image;

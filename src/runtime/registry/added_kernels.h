@@ -14,8 +14,9 @@ struct Operator;
 
 class AddedKernels {
  public:
-  // Those of one library more, behind the others. Where its file was built again they take the
-  // place of those that it brought before. changed: the operators whose list is another now.
+  // These kernels and those of `device`, which come behind. If the file was built again, they take
+  // the place of those that it brought before. changed gets the operators whose lists differ. This
+  // is a copy, because the library may still be refused.
   AddedKernels With(const NewDevice& device, const std::string& file,
                     std::set<std::string>* changed) const;
 
@@ -26,8 +27,8 @@ class AddedKernels {
     std::uint64_t image;
   };
   std::vector<Added> Of(const std::string& op) const;
-  // Throws InvalidArgument, naming both files: two kernels of one name, by which policies, counters
-  // and reports know them. made: the operator, with these kernels in front of its own.
+  // Throws InvalidArgument, with both files, if two kernels have one name: policies, counters and
+  // reports know kernels by name. made: the operator, with these kernels in front of its own.
   void CheckNames(const Operator& made) const;
 
  private:

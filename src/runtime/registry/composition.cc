@@ -44,6 +44,7 @@ class CompositionParser {
     ++at_;
     return true;
   }
+  // A name; that of an operator may have its library's in front: "my_ops.scale".
   std::string_view Identifier(const char* expected) {
     SkipSpace();
     const std::size_t begin = at_;
@@ -59,6 +60,7 @@ class CompositionParser {
     SkipSpace();
     const std::size_t begin = at_;
     Statement s;
+    // The first name is the operator's where "(" follows it, else a result's.
     std::vector<std::string_view> names{Identifier("expected a result or an operator")};
     SkipSpace();
     if (at_ < text_.size() && text_[at_] != '(') {
@@ -82,6 +84,7 @@ class CompositionParser {
     if (field_ == CompositionField::kPrepack && TakeIf()) {
       s.conditions = CompileConditions(contract_, ConditionText());
     }
+    // After the arguments: in `x = f(x)` the argument is the earlier x.
     for (std::string_view n : names) s.results.push_back(AddResult(n));
     if (s.view.kind != StatementView::kNone) CheckViewResults(s);
     composition_.statements.push_back(std::move(s));
@@ -126,6 +129,7 @@ class CompositionParser {
     }
     return a.kind == StatementArgument::kResult || a.kind == StatementArgument::kLocal;
   }
+  // One digit, because a tensor has at most 8 dimensions.
   int ParseDimension() {
     const std::string_view text = ArgumentText();
     if (text.size() != 1 || text[0] < '0' || text[0] >= '0' + kMaxRank) {
@@ -149,7 +153,7 @@ class CompositionParser {
     at_ += 3;
     return true;
   }
-  // Up to the end of the statement.
+  // Up to the `;` that ends the statement; a word in quotes may have one.
   std::string_view ConditionText() {
     const std::size_t begin = at_;
     for (bool in_word = false; at_ < text_.size() && (in_word || text_[at_] != ';'); ++at_) {
@@ -171,7 +175,8 @@ class CompositionParser {
     return {false, int(composition_.locals.size()) - 1};
   }
 
-  // Up to the comma or parenthesis that ends it, outside of brackets and words.
+  // The text of an argument, up to the comma or parenthesis that ends it. Those within brackets,
+  // parentheses and words in quotes end nothing.
   std::string_view ArgumentText() {
     SkipSpace();
     const std::size_t begin = at_;
@@ -194,6 +199,7 @@ class CompositionParser {
   StatementArgument ParseArgument() {
     std::string_view text = ArgumentText();
     std::string keyword;
+    // "name = value", but not the `=` of "a == b" or of a word in quotes.
     const std::size_t equal = text.find('=');
     if (equal != text.npos && text.find('\'') > equal && text[equal + 1] != '=') {
       keyword = std::string(text.substr(0, text.find_first_of(" =")));
@@ -206,6 +212,7 @@ class CompositionParser {
     return a;
   }
 
+  // Names are looked for first. Text that is none of them is an expression, or fails as one.
   StatementArgument Classify(std::string_view text) {
     StatementArgument a;
     if (text == "None") return a;
@@ -232,6 +239,7 @@ class CompositionParser {
     return a;
   }
 
+  // The last intermediate of that name, as a name may be assigned again; -1: none.
   int Local(std::string_view name) const {
     const auto& l = composition_.locals;
     const auto found = std::find(l.rbegin(), l.rend(), name);

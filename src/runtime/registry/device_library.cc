@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kAgain = ". Build it again with this version of anyop.";
 
-// The functions that every device has; a table may end behind the last of them.
+// The functions that every device has. The table of an older library may end behind the last one.
 constexpr struct {
   const char* name;
   std::size_t offset;
@@ -44,6 +44,7 @@ constexpr std::size_t kLeastEntry = offsetof(anyop_device_kernel, signature);
 
 // Of DLPack: CPU, and memory of the host that CUDA and ROCm have pinned.
 constexpr int kHostTypes[] = {1, 3, 11};
+// All other types of DLPack, which has no 5 and 6. 12 is for extensions.
 constexpr int kDeviceTypes[] = {2, 4, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18};
 
 template <class T, std::size_t N>
@@ -95,7 +96,7 @@ class DeviceReader {
     Fail(ANYOP_INVALID_ARGUMENT, file_ + ": " + what);
   }
 
-  // A pointer of which the size has but a half would be half a pointer.
+  // A size that ends within a pointer is refused: half a pointer would be copied.
   void CheckSize(const std::string& table, std::size_t size, std::size_t least) const {
     if (size < least) {
       Refuse(table + " has " + std::to_string(size) + " bytes, but at least " +
@@ -118,6 +119,7 @@ class DeviceReader {
     CheckVersion("its anyop_device", given.version);
     auto made = std::make_unique<DeviceKind>();
     anyop_device& d = made->table;
+    // What an older library lacks stays null, what a newer one has beyond this struct is left out.
     std::memcpy(&d, &given, std::min<std::size_t>(given.size, sizeof d));
     CheckWord("its device is called", d.word);
     made->word = d.word;
@@ -209,7 +211,8 @@ class DeviceReader {
     return *k;
   }
 
-  // kind: of this library; null for a device of another one, which is loaded already.
+  // kind: of this library; null if the kernels are for a device of another one, which must be
+  // loaded already: nothing else says what a word stands for.
   void CheckIsRun(const anyop_kernel& kernel, const DeviceKind* kind) const {
     const std::string name = kernel.name, word(DeviceWordOf(kernel.name));
     if (word == "cpu") {

@@ -16,10 +16,11 @@ struct NewDevice {
   std::vector<std::pair<std::string, anyop_device_kernel>> kernels;  // full name of the operator
 };
 
-// The library's device and kernels, checked as far as that needs no operators: a device that could
-// not be named, or would run a kernel on memory that the kernel cannot reach, and a kernel that no
-// device would run, are refused. Throws NotAvailable: the tables are of another version, or not
-// whole. InvalidArgument: what they say.
+// The library's device and kernels, checked as far as that needs no operators. Nothing is
+// registered yet, so that a refused library leaves nothing behind. Refused are a device that no
+// program can name, one that would run kernels on memory that they cannot reach, and a kernel that
+// no device would run. Throws NotAvailable if the tables are of another version or not whole,
+// InvalidArgument for what they say.
 NewDevice ReadDeviceLibrary(const anyop_device_info& info, const std::string& file,
                             std::uint64_t fingerprint = 0);
 

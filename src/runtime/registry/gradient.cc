@@ -50,6 +50,7 @@ class Wiring {
       wiring->differentiable_results |= 1ull << s.index;
     if (s.kind != GradientSource::kParam) return;
     const auto& words = gradient_.contract->words[std::size_t(index)];
+    // All of them are words of the forward's (CheckPassed): as many are the same ones.
     if (words.size() == op_.contract->words[std::size_t(s.index)].size()) return;
     wiring->fewer_words.push_back({s.index, &words});
   }
@@ -106,9 +107,9 @@ class Wiring {
     }
   }
 
-  // A gradient is a public operator: it refuses what its forward refuses. What every form of the
-  // forward that may lead to this one asks for must be asked for here too, as far as it is about
-  // names that the gradient has.
+  // A gradient is a public operator: it must refuse what its forward refuses. A condition that
+  // stands in every form of the forward that may lead to this form must stand here, too, unless it
+  // names what the gradient does not have.
   void CheckConditions(const Form& form) const {
     std::vector<const Form*> leading;
     for (const Form& f : op_.contract->forms) {
@@ -123,7 +124,8 @@ class Wiring {
       Refuse("it does not repeat the condition " + Show(first, node) + " of " + op_.name);
     }
   }
-  // Whether words and ranks that fit a form of the forward may fit one of the gradient.
+  // Whether some call of this form of the forward, by its words and ranks, may have its gradient by
+  // this form of the gradient.
   static bool MayLeadTo(const Form& forward, const Form& backward) {
     for (const Param& p : backward.params) {
       const int own = forward.param(p.name);

@@ -8,7 +8,8 @@
 
 namespace anyop {
 
-// Where a parameter of the gradient comes from. index: of the forward's result, parameter, result.
+// Where a parameter of the gradient comes from: the gradient of a result of the forward, a
+// parameter of the forward, or a result. index: of that result or parameter.
 struct GradientSource {
   enum Kind : std::uint8_t { kResultGradient, kParam, kResult } kind;
   int index;
@@ -20,7 +21,7 @@ struct GradientWiring {
   std::vector<int> targets;  // per result of the gradient: the forward's parameter it belongs to
   std::uint64_t differentiable_params = 0;   // the targets, by bit
   std::uint64_t differentiable_results = 0;  // the results whose gradients it takes, by bit
-  // Parameters of which the gradient takes only some words.
+  // Parameters of the forward whose words the gradient does not all take.
   struct FewerWords {
     int param;
     const std::vector<std::string>* words;

@@ -25,8 +25,8 @@
 namespace anyop {
 namespace {
 
-// A struct of any age as ours: fields beyond its size stay zero. A size that ends within a pointer
-// is no size of a struct.
+// A struct of an older or newer library as this runtime's: fields that it lacks stay zero. A field
+// that the size cuts in two is lacking, or half a pointer would be copied.
 template <class T>
 T Widen(const T* from) {
   T to{};
@@ -42,7 +42,7 @@ T Widen(const T* from) {
 
 const char* TextOr(const char* text) { return text ? text : ""; }
 
-// The oldest layouts that this runtime reads, by the last field that they must have.
+// The oldest layouts that this runtime reads, by the first field that they may lack.
 constexpr std::size_t kLeastInfo = offsetof(anyop_library_info, docs);
 constexpr std::size_t kLeastOp = offsetof(anyop_op, check);
 
@@ -81,7 +81,7 @@ class OperatorReader {
     CheckLetters("the check", data->check_params, Taker::kCheck);
     CheckLetters("the check of data", data->check_data_params, Taker::kCheck);
     FindWhatIsRead();
-    MakeKeyParts(*op_);
+    MakeKeyParts(*op_);  // last: kernels and expressions say which numbers plans depend on
     return std::move(op_);
   }
 
@@ -102,7 +102,7 @@ class OperatorReader {
     }
     for (std::uint64_t k = 0; k < own.n; ++k) {
       const anyop_kernel* raw = own.first[k];
-      if (!raw) {
+      if (!raw) {  // this build leaves the kernel out, and only the list of C++ names has its name
         OperatorKernel kernel;
         kernel.name = k < listed.size() ? listed[k] : "kernel " + std::to_string(k);
         RemovePrefix(kernel.name);
@@ -130,7 +130,8 @@ class OperatorReader {
     kernel.is_for_host = kernel.device == "cpu";
     kernel.needs_caller = kernel.name == kPythonKernel;
     kernel.is_built = true;
-    if (kernel.is_for_host) kernel.missing = MissingFeature(d.needs);  // else the device knows
+    // Features of a device differ from card to card: dispatch asks for those of the call's.
+    if (kernel.is_for_host) kernel.missing = MissingFeature(d.needs);
     kernel.has_features = kernel.missing.empty();
     kernel.is_portable = !*d.needs;
     kernel.plan_values = SplitList(d.plan_values);
@@ -138,8 +139,8 @@ class OperatorReader {
     return kernel;
   }
 
-  // The list names objects ("rms_norm_avx512"): without the operator's name and with the device's,
-  // that is what the kernel would be called.
+  // The list names objects of C++ ("rms_norm_avx512"). A kernel's own name has the device in place
+  // of the operator ("cpu_avx512").
   void RemovePrefix(std::string& name) {
     const std::size_t colons = name.rfind("::");
     if (colons != name.npos) name = name.substr(colons + 2);
@@ -161,7 +162,8 @@ class OperatorReader {
                                      op_->contract->text);
   }
 
-  // A check whose letters are not known may read every tensor.
+  // Which tensors' data the operator's check may read: those whose letter is not that of a shape
+  // alone. A check whose letters are not known may read every tensor.
   void FindWhatIsRead() {
     const Form& form = op_->contract->forms[0];
     const std::string_view letters = TextOr(op_->data->check_params);
@@ -241,7 +243,7 @@ void CheckIsReadable(const std::string& path) {
     close(file);
     return;
   }
-  if (!why.starts_with("it is")) {
+  if (!why.starts_with("it is")) {  // the system's own words
     Fail(ANYOP_NOT_AVAILABLE, path + ": there is no such file, or it cannot be read.");
   }
   Fail(ANYOP_NOT_AVAILABLE, path + ": " + why + ", but must be a library of operators.");
@@ -249,6 +251,8 @@ void CheckIsReadable(const std::string& path) {
 
 // file: what is opened; path: what messages call it.
 LibraryTables OpenTable(const std::string& file, const std::string& path) {
+  // LOCAL: libraries may define the same names. NOW: a missing symbol is an error here and not the
+  // end of the process in a call.
   void* handle = dlopen(file.c_str(), RTLD_LOCAL | RTLD_NOW);
   if (!handle) {
     const char* why = dlerror();
@@ -275,9 +279,9 @@ std::string ReadFile(const std::string& path) {
   return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
-// dlopen answers with the old code where a name or an inode is one that it knows, so a library that
-// was built again is opened as a file of its own. Its descriptor stays open: no later one may get
-// the same name.
+// dlopen answers with the old code for a name or an inode that it knows, so a library that was
+// built again is opened as a file of its own, in memory. Its descriptor stays open, because a later
+// copy with the same number would have the same name.
 LibraryTables OpenCopy(const std::string& bytes, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   const int file = memfd_create(name.c_str(), MFD_CLOEXEC);
@@ -316,6 +320,7 @@ Image OpenImage(const std::string& path) {
   const auto known = images.find(fingerprint);
   if (known != images.end()) return {known->second, fingerprint};
   LibraryTables tables = OpenLibrary(path);
+  // New content, and yet tables that are known: dlopen has answered with the old code.
   const bool is_old = std::any_of(images.begin(), images.end(), [&](const auto& image) {
     return image.second.operators == tables.operators && image.second.device == tables.device;
   });
@@ -350,6 +355,7 @@ NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file,
       library.operators.back()->image = fingerprint;
       library.operators.back()->info = &raw;
     } catch (const Error& e) {
+      // Some texts name the file already.
       if (std::string_view(e.what()).find(file) != std::string_view::npos) throw;
       throw Error(e.code, file + ": " + e.what());
     }

@@ -11,7 +11,7 @@
 
 namespace anyop {
 
-// What a shared object exports, one of the two at least.
+// What a shared object exports: operators, a device, or both.
 struct LibraryTables {
   const anyop_library_info* operators = nullptr;
   const anyop_device_info* device = nullptr;
@@ -19,21 +19,22 @@ struct LibraryTables {
 // Opens the shared object (never closed again) and reads what it exports. Throws NotAvailable: no
 // such file, no library of anyop's, built for a newer boundary.
 LibraryTables OpenLibrary(const std::string& path);
-// The same of a file that may have been built again since the process opened it: its newest content
-// is what the table is of, and `fingerprint` tells contents apart.
+// The same for a file that may have been built again since the process opened it: the tables are of
+// its newest content, and `fingerprint` tells contents apart.
 struct Image {
   LibraryTables tables;
   std::uint64_t fingerprint;
 };
 Image OpenImage(const std::string& path);
-// Whether the table is one that this runtime reads; throws NotAvailable, naming both versions.
+// Throws NotAvailable, with both versions, if this runtime cannot read the table.
 void CheckInfo(const anyop_library_info* info, const std::string& path);
 
 // The library's operators and references, checked: signatures and expressions parse, and every
 // kernel takes the parameters that its signature states.
 NewLibrary ReadLibrary(const anyop_library_info& info, const std::string& file,
                        std::uint64_t fingerprint = 0);
-// `known` read again, with these kernels in front of its own.
+// The operator made anew from the table that `known` was read from, with these kernels in front of
+// its own. Plans hold places in the list of kernels of `known`, which therefore stays.
 std::unique_ptr<Operator> ReadWithKernels(const Operator& known,
                                           std::span<const AddedKernels::Added> added);
 

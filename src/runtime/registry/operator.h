@@ -17,7 +17,7 @@
 
 namespace anyop {
 
-// The oldest layout of a kernel's table that this runtime reads, by the last field it must have.
+// The oldest layout of a kernel's table that this runtime reads, by the first field it may lack.
 inline constexpr std::size_t kLeastKernel = offsetof(anyop_kernel, accepts);
 
 struct GradientWiring;
@@ -28,8 +28,8 @@ class PlanCache;
 // Performs a call. The runtime's own by default; observers swap it.
 using Entry = void (*)(Operator&, Plan&, anyop_value* frame);
 
-// What enters the key of a call, by place in the frame. Of every value, what it is; for a word that
-// is all, and for a number of which only the presence matters.
+// What enters the key of a call, by place in the frame. Of every value its head enters: the tag,
+// the number of a word, the count. Words need no more, nor do numbers that no plan depends on.
 struct KeyParts {
   std::uint8_t n_values = 0, n_numbers = 0, n_tensors = 0, n_lists = 0;
   std::uint8_t numbers[kMaxParams];  // bools and dtypes too
@@ -37,16 +37,16 @@ struct KeyParts {
   std::uint8_t lists[kMaxParams];
 };
 
-// What the kernels of `anyop.define` are called.
+// The name of the kernels that `anyop.define` makes of functions of Python.
 inline constexpr const char* kPythonKernel = "cpu_python";
 
 struct OperatorKernel {
   std::string name;
   bool is_built = false;
   bool has_features = false;  // this machine has everything in .needs, within ANYOP_ISA
-  std::string missing;        // the first feature that it lacks
+  std::string missing;        // the first feature that the machine lacks
   std::string device;         // the first word of the name: "cpu"
-  bool is_for_host = true;    // that is "cpu"
+  bool is_for_host = true;    // `device` is "cpu", or not known
   bool stops = false;         // see anyop_device_kernel
   std::string file;           // the library of a device that brought it; "": the operator's own
   bool needs_caller = false;  // a function of Python, which only a thread that may wait for its
@@ -97,8 +97,8 @@ struct Operator {
   std::string display_name() const { return library == "anyop" ? contract->name : name; }
 };
 
-// Whether a kernel is written for the host. Libraries of devices add kernels for theirs, which
-// change nothing on the host.
+// Whether a kernel is written for the host. Kernels that libraries of devices add do not count:
+// they change no call on the host.
 inline bool HasHostKernel(const Operator& op) {
   return std::any_of(op.kernels.begin(), op.kernels.end(),
                      [](const OperatorKernel& k) { return k.is_for_host; });

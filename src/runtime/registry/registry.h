@@ -15,7 +15,8 @@ namespace anyop {
 // it.
 std::string LibraryFolder();
 
-// Loads the built-in library, once; only where ANYOP_LIBRARY or libanyop's folder has it.
+// Loads the built-in library, if ANYOP_LIBRARY or libanyop's folder has one, then the libraries
+// that ANYOP_LOAD names. Does so once.
 void LoadBuiltIn();
 
 // The name with its library: that of a built-in operator may be without.
@@ -33,14 +34,15 @@ struct NewLibrary {
   std::vector<std::unique_ptr<Operator>> operators;
   std::vector<std::pair<std::string, const anyop_reference*>> references;  // full name
 };
-// Registers all or nothing. An operator whose name is registered takes the place of that one
-// (replace.h), but for one of the same file content, or made in memory, which is skipped. Throws
-// InvalidArgument, naming both files: another contract has the name, or one that cannot be
-// replaced; a file that was built again lacks an operator; an operator and its gradient do not fit.
+// Registers all or nothing. An operator takes the place of a registered one of its name
+// (replace.h), unless it has the same file content or was made in memory: then it is skipped.
+// Throws InvalidArgument, with both files, if the registered one has another contract or cannot be
+// replaced, if a file that was built again lacks an operator, and if an operator and its gradient
+// do not fit.
 //
 // device: of the same file, if it brings one. Its kernels are put in front of those of their
-// operators, which are registered or come with the library. Throws NotAvailable: there is no such
-// operator; InvalidArgument: a kernel does not fit, or another library has the device.
+// operators, which must be registered or come with the library: else NotAvailable. InvalidArgument
+// is thrown if a kernel does not fit, or if another library has the device.
 void Register(NewLibrary library, NewDevice device = {});
 
 }  // namespace anyop

@@ -9,8 +9,8 @@
 namespace anyop {
 namespace {
 
-// The entry of an operator that was replaced. Its holders keep it: a graph its plans, a host the
-// object that stands for it.
+// The entry of an operator that was replaced. Whoever holds the old operator calls it still: a
+// graph with its plans, a host with the object that stands for it.
 void RunLatest(Operator& op, Plan& plan, anyop_value* frame) {
   Operator& latest = Latest(op);
   if (plan.op == &latest) return Run(latest, plan, frame);
@@ -37,6 +37,9 @@ std::string WhyNotReplaced(const Operator& known, const Operator& made) {
 }
 
 void Replace(Operator& known, Operator& made) {
+  // `newer` first: the entry follows it. Threads keep their last plan of `known`, which leads to
+  // the entry; for others FindOrMakePlan looks at `newer` before the cache, whose plans are of no
+  // use now.
   known.newer.store(&made, std::memory_order_release);
   known.entry.store(&RunLatest, std::memory_order_release);
   known.plans->Clear();

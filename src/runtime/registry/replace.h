@@ -12,7 +12,7 @@ namespace anyop {
 std::string WhyNotReplaced(const Operator& known, const Operator& made);
 
 // From now on calls of `known` run `made`, those of graphs, gradients and frameworks too. Calls
-// that are running end with the old code.
+// that are running end with the old code, which stays loaded.
 void Replace(Operator& known, Operator& made);
 
 // The operator that calls of `op` run: itself, or what took its place last.

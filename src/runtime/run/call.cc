@@ -31,7 +31,7 @@ inline HeldPlan::Counted Hold(ThreadState* state, OperatorSlot& slot) {
   if (op.newer.load(std::memory_order_acquire)) [[unlikely]] {
     return FindPlan(Latest(op), frame);
   }
-  const DefaultFloatMode mode;
+  const DefaultFloatMode mode;  // planning evaluates floats, and calls functions of kernels
   OperatorSlot* slot = &SlotFor(op);
   const ScopeState scope = thread_state->scope;
   // One reading of the policy for key and plan: another thread may set it in between.
@@ -67,7 +67,8 @@ inline bool Passes(const ScalarCheck& c, const anyop_value& v) {
   return Holds(c.op, v.i, c.i);
 }
 
-// MemoryIsSimple where one tensor is written and all are contiguous.
+// MemoryIsSimple where one tensor is written and all are contiguous (Plan::only_written). Ranges
+// meet if either begins within the other: one unsigned difference each, and no branch.
 inline bool OneWriteIsSimple(const Plan& plan, const anyop_value* frame) {
   const TensorSlot& written = plan.slots[plan.only_written];
   const std::uintptr_t begin = AddressOf(*frame[written.index].t);
@@ -83,7 +84,8 @@ inline bool OneWriteIsSimple(const Plan& plan, const anyop_value* frame) {
   return !bad;
 }
 
-// Whether the call's memory is beyond doubt: no written range meets another, all is aligned.
+// Whether the call's memory is beyond doubt: no written range meets another, all is aligned. False
+// refuses nothing: RunSlow looks closer and has the words.
 inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
   Extent ranges[kMaxParams + kMaxResults];
   std::uintptr_t misaligned = 0;
@@ -91,7 +93,7 @@ inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
   for (int i = 0; i < n; ++i) {
     const TensorSlot& s = plan.slots[i];
     const anyop_value& v = frame[s.index];
-    if (v.tag != ANYOP_TENSOR) [[unlikely]] {
+    if (v.tag != ANYOP_TENSOR) [[unlikely]] {  // a result that the caller declined
       ranges[i] = {0, 0};
       continue;
     }

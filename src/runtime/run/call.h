@@ -29,7 +29,8 @@ namespace anyop {
 Operator* Find(std::string_view name);
 // All operators, in the order of their full names.
 std::vector<Operator*> Operators();
-// Those that were registered after the first `first` ones, in that order.
+// The operators that were registered after the first `first` ones, in order of registration. So a
+// host that knows some of them asks for the new ones alone.
 std::vector<Operator*> OperatorsFrom(std::size_t first);
 
 // Loads an operator library; loading the same contracts again does nothing. Errors: NotAvailable
@@ -53,9 +54,9 @@ std::vector<LoadedLibrary> Libraries();
 HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame);
 inline HeldPlan GetPlan(Operator& op, anyop_value* frame) { return HeldPlan(FindPlan(op, frame)); }
 
-// The plan of a part of a call on `device`: of a composition's statement, or of a graph's node.
-// Where the part has no tensor there, as with numbers alone, its results say where it runs:
-// `wanted`, by bit; those that the frame has are there already.
+// The plan of a part of a call on `device`: of a composition's statement, or of a graph's node. A
+// part without a tensor there, with numbers alone for instance, would run on the host and write
+// device memory. So its results say where it runs: `wanted`, by bit; those in the frame are there.
 HeldPlan::Counted FindPlanOn(DLDevice device, Operator& op, anyop_value* frame,
                              std::uint64_t wanted);
 inline HeldPlan GetPlanOn(DLDevice device, Operator& op, anyop_value* frame, std::uint64_t wanted) {
@@ -64,9 +65,10 @@ inline HeldPlan GetPlanOn(DLDevice device, Operator& op, anyop_value* frame, std
 
 // Checks what depends on data and addresses, then runs. Nothing is written if it throws.
 inline void Run(Operator& op, Plan& plan, anyop_value* frame) {
+  // Relaxed: any entry that is read is one that may run, and observers begin with later calls.
   op.entry.load(std::memory_order_relaxed)(op, plan, frame);
 }
-// The runtime's own entry, which observers call.
+// The runtime's own entry, of operators that nobody observes.
 void RunPlan(Operator& op, Plan& plan, anyop_value* frame);
 
 }  // namespace anyop

@@ -32,7 +32,8 @@ class FrameOnDevice {
       return Moved(t, is_param, IsWritten(op, plan, i));
     });
   }
-  // Waits for the device. Nothing of the host is written if it throws.
+  // Waits for the device. All results are brought before the first is written, so that nothing of
+  // the host's is changed if it throws.
   void BringBack() {
     Finish();
     std::deque<std::vector<std::uint64_t>> brought;
@@ -63,6 +64,7 @@ class FrameOnDevice {
   const DLTensor* Moved(const DLTensor& host, bool is_read, bool is_written) {
     for (Item& known : items_) {
       if (!PackedBytes(host) || !IsSameMemory(*known.host, host)) continue;
+      // A view of another dtype is another tensor: IsSameMemory compares element sizes alone.
       if (known.host->dtype.code != host.dtype.code) continue;
       copies_ += is_written && !known.is_written;
       known.is_written |= is_written;
@@ -82,7 +84,7 @@ class FrameOnDevice {
     CopyFromHost(packed.data(), item.there);
     return &item.there;
   }
-  // What fails on the device is of this call: the stream has no other work.
+  // Throws what failed on the device. It is of this call, as the stream has no other work.
   void Finish() const {
     target_.Check(target_.table().synchronize(target_.number, target_.stream));
     char text[1024] = "";
@@ -103,7 +105,7 @@ class FrameOnDevice {
 
 void RunByCopies(Operator& op, const Plan& plan, const anyop_value* given) {
   const Device device(DLDevice{plan.taken_by->table.dlpack_type, 0});
-  const Stream stream(device);
+  const Stream stream(device);  // of its own, so that a late error is of this call
   const StreamScope stream_scope(stream);
   Scope scope;  // calls on the host look at their data, whatever is trusted of devices
   scope.data_checks(DataChecks::kOnDevice);

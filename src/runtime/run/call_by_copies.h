@@ -7,8 +7,8 @@
 
 namespace anyop {
 
-// As RunSlow, after the check of memory. Returns when the results are there. The kernel's row of
-// the counters has the copies.
+// Runs such a call; RunSlow has checked its memory. Returns when the results are there. The copies
+// are counted in the row of the kernel that runs.
 void RunByCopies(Operator& op, const Plan& plan, const anyop_value* given);
 
 }  // namespace anyop

@@ -11,7 +11,7 @@
 namespace anyop {
 namespace {
 
-// Whose memory a name is: that of a parameter, or -1.
+// The parameter whose memory a name stands for, or -1: views of a parameter are its memory, too.
 struct Memory {
   int parameter = -1;
 };
@@ -58,8 +58,8 @@ class WritesOf : public CompositionFollower<Memory, const Operator> {
              std::string(taken.name) + ", but " + name +
              " is only read. Declare it mut, or give what a statement made.");
   }
-  // On a device planned tensors are the host's, and all others are not: what a statement made is
-  // none of them.
+  // On a device planned tensors are the host's, and all others are the device's, those that a
+  // statement made included. On the host there is no difference, but a call must work on both.
   void CheckPlanned(const Statement& s, const StatementArgument& a, int p,
                     const Param& taken) const {
     const bool is_made =
@@ -94,6 +94,8 @@ class WritesOf : public CompositionFollower<Memory, const Operator> {
 
 }  // namespace
 
+// way: the operators that were followed. A circle that leaves `begin` out is found when an operator
+// of the circle is checked.
 static void FindCircle(const Operator& begin, const Operator& at, const FindOperator& find,
                        std::vector<const Operator*>& way) {
   if (std::find(way.begin(), way.end(), &at) != way.end()) return;

@@ -12,7 +12,8 @@
 namespace anyop {
 namespace {
 
-// What a reset subtracts from then on: the counters themselves belong to their threads.
+// The counts at the last reset, which are subtracted from then on: only its own thread may write a
+// counter.
 struct Baseline {
   std::mutex mutex;
   std::map<std::pair<int, int>, KernelCounts> counts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proof of what ran: per operator and kernel, over all threads.
+// Counts of what ran, per operator and kernel, over all threads.
 #pragma once
 #include <cstdint>
 #include <string>

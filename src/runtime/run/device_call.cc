@@ -31,7 +31,8 @@
 namespace anyop {
 namespace {
 
-// Texts that libraries keep: as many as there are index parameters and bounds.
+// A text that is never freed, because a late error may need it at any time (anyop_index_check).
+// There are as many as index parameters and bounds.
 const char* Forever(const std::string& text) {
   static auto& mutex = *new std::mutex;
   static auto& texts = *new std::set<std::string>;  // whose nodes stay where they are
@@ -43,15 +44,16 @@ const char* Forever(const std::string& text) {
 class FrameOnHost {
  public:
   FrameOnHost(const DeviceTarget& target, int n) : target_(target), n_(n) {}
-  // After a failure what is on its way here must not come any more, or find the memory still there.
+  // After a failure copies may still be on their way to or from this memory. If the device cannot
+  // say that they are over, the memory is never freed.
   ~FrameOnHost() {
     if (is_pending_ && !target_.Settle()) new std::deque<Item>(std::move(items_));
   }
   FrameOnHost(const FrameOnHost&) = delete;
   FrameOnHost& operator=(const FrameOnHost&) = delete;
 
-  // Parameters as they are there, after one wait; results are room alone. Of tensors that are not
-  // in `which` the shape is all there is. Planned ones are here.
+  // Copies parameters from the device, with one wait for all; results get memory alone. Tensors
+  // that are not in `which` have a shape and no data. Planned ones are on the host already.
   void Fill(const Operator& op, const Plan& plan, const anyop_value* frame,
             std::uint64_t which = ~std::uint64_t{0}) {
     std::memcpy(values, frame, sizeof(anyop_value) * std::size_t(n_));
@@ -83,8 +85,8 @@ class FrameOnHost {
     std::vector<std::uint64_t> memory;
   };
 
-  // One copy of one tensor: a result may be an argument's very memory. Another view of it is
-  // another tensor.
+  // One copy of one tensor: a result may be an argument's very memory. Another view of that memory,
+  // or one of another dtype, is another tensor.
   const DLTensor* Copy(const DLTensor& from, bool is_read, bool is_written) {
     for (Item& known : items_) {
       if (!PackedBytes(from) || !IsSameMemory(*known.from, from)) continue;
@@ -121,12 +123,14 @@ class FrameOnHost {
 
 thread_local bool is_part = false;
 
-// What a kernel that launches itself is given as the runtime's own.
+// What ctx->runtime of a kernel that launches itself points to: it begins as device.h says.
 struct LaunchState {
   anyop_device_run seen;
   RunState state;
 };
 
+// parallel_for and set_error for a kernel that launches itself: those of the host's kernels take
+// ctx->runtime for a RunState.
 void RunInline(const anyop_context*, std::int64_t n, std::int64_t,
                void (*fn)(void*, std::int64_t, std::int64_t), void* arg) {
   if (n > 0) fn(arg, 0, n);
@@ -146,7 +150,8 @@ void TellUnwatched(const DeviceTarget& target) {
              .c_str());
 }
 
-// Whether the kernel is the host's code, which the device runs.
+// Whether the kernel is the host's code, which the device runs. On a device without `activate` no
+// kernel starts its work itself: `submit` runs them all.
 bool IsTask(const Operator& op, const Plan& plan) {
   if (plan.kernel < 0) return false;
   const OperatorKernel& k = op.kernels[std::size_t(plan.kernel)];
@@ -180,8 +185,8 @@ CheckedWhere WhereChecked(const Operator& op, const Plan& plan, const CheckedDat
   }
   if (plan.data_checks == DataChecks::kOnDevice && !plan.is_empty) {
     if (IsTask(op, plan)) return CheckedWhere::kInTask;
-    // The calls of a composition look at what they follow themselves: what the operator's own rules
-    // refuse beyond that harms nobody, so that it may be told late.
+    // A composition's calls check the indices that they follow. What the operator's own rules
+    // refuse beyond that harms no memory, so that it may be told late.
     const bool is_composition = plan.kernel < 0;
     const anyop_device& table = plan.device_kind->table;
     if (is_composition && table.submit) return CheckedWhere::kInTask;
@@ -203,12 +208,14 @@ class DeviceRun {
         counters_(DeviceCountersOf(op, plan)),
         data_(FindCheckedData(op, plan, frame)) {}
 
+  // All that can be refused without the stream comes before anything is put on it.
   void Run() {
     if (!is_part) RaiseLate(target_.kind, target_.number, target_.stream);
     std::memcpy(frame_, given_, sizeof frame_[0] * std::size_t(n_values()));
     if (IsTask(op_, plan_)) CheckPlannedBytes(op_, frame_);
     PackPlanned();
     CheckOnHostAlone();
+    // A call that computes nothing has its indices looked at all the same, as on the host.
     if (plan_.is_empty) return (void)CheckData();
     if (plan_.runs_on_host) return RunOnHost();
     const std::uint64_t copies = CountCopies();
@@ -235,7 +242,7 @@ class DeviceRun {
 
  private:
   int n_values() const { return op_.n_params + op_.n_results; }
-  // Planned tensors that no kernel takes as they lie.
+  // Copies planned tensors that no kernel takes as they lie, on the host.
   void PackPlanned() {
     for (int i = 0; i < op_.n_params; ++i) {
       if (!(op_.planned >> i & 1) || frame_[i].tag != ANYOP_TENSOR) continue;
@@ -251,8 +258,8 @@ class DeviceRun {
       frame_[i].t = &copy;
     }
   }
-  // What needs nothing of the device: indices that the host has, and a .check that reads none of
-  // its data.
+  // Makes the checks that need no data of the device, so that they fail at once: of indices that
+  // the host has, and a .check that reads only shapes.
   void CheckOnHostAlone() const {
     for (const IndexCheck& c : plan_.index_checks) {
       const bool is_here = frame_[c.param].tag != ANYOP_TENSOR || op_.planned >> c.param & 1;
@@ -269,8 +276,8 @@ class DeviceRun {
     return memory_.back().data();
   }
 
-  // How many tensors no kernel takes as they lie. Refuses, while nothing is on the stream, what may
-  // not be copied or what the device cannot copy.
+  // How many tensors no kernel takes as they lie. Refuses what strict mode or the device cannot
+  // copy here, while nothing of the call is on the stream.
   std::uint64_t CountCopies() const {
     std::uint64_t n = 0;
     for (int i = 0; i < n_values(); ++i) {
@@ -357,7 +364,7 @@ class DeviceRun {
     target_.Check(target_.table().check_indices(target_.stream, &check));
   }
 
-  // In check mode, what kernels take for granted.
+  // In check mode: .check_data, on the host, for a kernel that the device runs itself.
   void LookAtData() const {
     FrameOnHost host(target_, op_.n_params);
     host.Fill(op_, plan_, frame_);
@@ -398,7 +405,7 @@ class DeviceRun {
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) { RefuseGaps(i, k, t); });
     }
     FrameOnHost host(target_, n_values());
-    host.Fill(op_, plan_, given_);
+    host.Fill(op_, plan_, given_);  // not frame_: the call on the host has copies of its own
     counters_.fallbacks.Add();
     counters_.copies.Add(std::uint64_t(host.count()));
     const HeldPlan plan = GetPlan(op_, host.values);
@@ -414,7 +421,9 @@ class DeviceRun {
   KernelCounters& counters_;
   const CheckedData data_;
   anyop_value frame_[kMaxFrame];
-  std::deque<DeviceMemory> memory_;  // given back, in the order of the stream, at the end
+  // Given back at the end, in the order of the stream: the device reuses it once the call's work is
+  // over, which may be long after.
+  std::deque<DeviceMemory> memory_;
   std::deque<DLTensor> copies_;
   std::deque<std::vector<std::uint64_t>> packed_;  // planned ones, on the host
   std::deque<std::vector<const DLTensor*>> lists_;

@@ -5,12 +5,13 @@
 
 namespace anyop {
 
-// As RunSlow, after the check of memory. Errors of earlier work on the stream are thrown first.
+// Runs such a call; RunSlow has checked its memory. Errors of earlier work on the stream are thrown
+// first, before anything of this call is put there.
 void RunOnDevice(Operator& op, Plan& plan, const anyop_value* frame, KernelRunner watched);
 
-// The calls of a composition or of a graph raise no late error, which would be of the parts before
-// them, whenever these are quick, and look as if it were of this part: the next call of the
-// caller's does.
+// While it lives, calls of this thread raise no late error: they are parts of a composition or of a
+// graph. The error would be one of an earlier part, told only if that was quick enough, as if it
+// were of the later one. The caller's next call raises it.
 class PartsOfACall {
  public:
   PartsOfACall();
@@ -22,8 +23,8 @@ class PartsOfACall {
   const bool was_part_;
 };
 
-// The parameters that such a call copies to the host, by bit, and waits for once, because its
-// checks read their data.
+// The parameters that a call on a device copies to the host, by bit, because its checks read their
+// data. It waits for all of them at once.
 std::uint64_t CopiedForChecks(const Operator& op, const Plan& plan, const anyop_value* frame);
 
 }  // namespace anyop

@@ -18,7 +18,8 @@
 namespace anyop {
 namespace {
 
-// A device's code for strides counts on addresses that are aligned to elements.
+// Packs a tensor whose address is no multiple of its element size. The device's `pack` counts on
+// aligned elements, so the bytes are copied to an aligned place first.
 void PackMisaligned(const DeviceTarget& to, const DLTensor& from, void* packed) {
   const Extent extent = ExtentOf(from);
   const std::uint64_t bytes = extent.end - extent.begin;
@@ -62,7 +63,8 @@ void Unpack(const DeviceTarget& at, const void* packed, const DLTensor& to) {
   }
 }
 
-// From the first element to the last, with what lies between them: the host packs.
+// Copies all bytes from the first element to the last, and packs them on the host. `shift` keeps
+// the address modulo 8, and with it the alignment of elements.
 void CopyExtentToHost(const DeviceTarget& from, const DLTensor& t, void* to) {
   const Extent extent = ExtentOf(t);
   const std::uint64_t bytes = extent.end - extent.begin, shift = extent.begin % 8;
@@ -85,8 +87,8 @@ void CopyExtentToHost(const DeviceTarget& from, const DLTensor& t, void* to) {
 }  // namespace
 
 bool DeviceTarget::Settle() const {
-  // An error that is told once may be gone the second time; the device has streams that are not
-  // this one.
+  // The stream is tried once more, because an error that is told once may be gone now. Then all of
+  // the device's streams together, in case this one is what fails.
   return table().synchronize(number, stream) == ANYOP_OK ||
          table().synchronize(number, nullptr) == ANYOP_OK;
 }
@@ -115,7 +117,7 @@ void StartCopyToHost(const DeviceTarget& from, const DLTensor& t, void* to) {
   const std::uint64_t bytes = std::uint64_t(PackedBytes(t));
   if (!bytes) return;
   if (ClassOf(t) != kContiguous && !CanPack(from.table())) return CopyExtentToHost(from, t, to);
-  std::optional<DeviceMemory> packed;  // given back in the order of the stream
+  std::optional<DeviceMemory> packed;  // given back in the order of the stream, behind the copy
   const void* source = BaseOf(t);
   if (ClassOf(t) != kContiguous) {
     packed.emplace(from.kind, from.number, bytes);

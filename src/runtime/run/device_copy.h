@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of a device's tensors in the order of its current stream; strided ones by the device. They
-// throw Unsupported, before anything is on the stream, where it cannot.
+// Copies of a device's tensors in the order of its current stream. Strided ones are made by the
+// device; if it cannot, Unsupported is thrown before anything is on the stream.
 #pragma once
 #include <string>
 
@@ -11,8 +11,8 @@
 
 namespace anyop {
 
-// The device could not say when a copy is over: it may still read or write memory of the host,
-// which whoever owns it must not free.
+// The device could not say when a copy is over. It may still read or write memory of the host,
+// which its owner must not free.
 struct StillCopying : Error {
   using Error::Error;
 };
@@ -46,9 +46,9 @@ void PackOnDevice(const DLTensor& from, void* to);
 void UnpackOnDevice(const void* from, const DLTensor& to);
 // Every element of contiguous memory is the host's *item.
 void FillOnDevice(const DLTensor& to, const void* item);
-// Puts a copy to the host's memory, without gaps, on the stream; it is there after a wait. Of a
-// device that packs nothing everything between the first element and the last is copied, and waited
-// for.
+// Puts a copy to the host's memory, without gaps, on the stream; it is there after a wait. If the
+// device cannot pack, all bytes between the first element and the last are copied and waited for,
+// and the host packs.
 void StartCopyToHost(const DeviceTarget& from, const DLTensor& t, void* to);
 // Between a device's tensor and the host's memory without gaps. Waits for the work on the stream,
 // and throws its late error.

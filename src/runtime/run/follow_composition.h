@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows the statements of a composition. What a name stands for is the follower's: a value in a
-// call, an array in a test, a value of a graph, a variable of a pattern.
+// Follows the statements of a composition: the one place that finds operators, places arguments and
+// leaves statements out. What a name stands for is up to the class that follows: a value in a call,
+// an array in a test, a value of a graph, a variable of a pattern.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -63,7 +64,8 @@ class CompositionFollower {
     const StatementArgument* from = nullptr;  // null: the default
   };
 
-  // A call that lacks what its operator must have is left out.
+  // Follows one statement. A call is left out, without an error, if what it gives to a parameter
+  // that is not optional is None: so .means says what is done for an optional argument.
   virtual bool FollowStatement(const Statement& s) {
     if (s.view.kind != StatementView::kNone) return VisitView(s);
     Called* inner = Inner(s.op);
@@ -103,7 +105,7 @@ class CompositionFollower {
   virtual Value Literal(const std::vector<std::int64_t>& list) const = 0;
   virtual bool Default(const Operator& inner, int i, Value* v) const = 0;
   virtual bool IsNone(const Value& v) const = 0;
-  // As parameter i of the operator wants it.
+  // The value as parameter i of the operator takes it: an integer as a float, for instance.
   virtual Value Fitted(const Operator&, int, Value v) const { return v; }
 
   Value ValueOf(const StatementArgument& a) const {

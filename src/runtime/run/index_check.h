@@ -7,8 +7,8 @@
 
 namespace anyop {
 
-// True if every entry obeys. value: an integer tensor (last stride 1), or a list of ints, or an
-// int.
+// True if every entry obeys. value: an integer tensor whose last stride is 1 (others were copied
+// before), a list of ints, or an int.
 bool IndicesHold(const IndexCheck& check, const anyop_value& value);
 
 // The part from the comma on, of an entry that is too large: ", but must be less than 65536

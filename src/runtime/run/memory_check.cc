@@ -59,7 +59,7 @@ class MemoryChecker {
   void CheckPair(const Place& written, const Place& other) const {
     if (written.index == other.index && written.element == other.element) return;
     if (IsWritten(op_, plan_, other.index) && other.index > written.index)
-      return;  // seen from the other side
+      return;  // the pair is seen from the other side, where `over` of the later one counts
     if (!MayShareMemory(*written.tensor, *other.tensor)) return;
     const bool is_result = written.index >= op_.n_params;
     const bool may_be_over = is_result && other.index < op_.n_params &&

@@ -134,7 +134,8 @@ anyop_value PackValue(BlockWriter& block, anyop_value v) {
 }
 
 void SettleValue(char* block, anyop_value& v) {
-  // Of the values that a pointer stands for: a number's bits are no offset.
+  // Called only once the tag has said that there is an offset: the bits of a number are none, and
+  // adding them to a pointer would overflow.
   const auto at = [block, &v] { return block + v.i; };
   const auto tensor = [block](char* where) {
     auto* packed = reinterpret_cast<PackedTensor*>(where);
@@ -166,11 +167,13 @@ void SettleValue(char* block, anyop_value& v) {
 int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
   char* block = static_cast<char*>(memory);
   const auto& h = *reinterpret_cast<PackedHeader*>(block);
+  // Before all else, so that a task that is dropped gives back its plan, too.
   const std::unique_ptr<Plan, void (*)(Plan*)> plan(h.plan, &Release);
   if (!message) return ANYOP_OK;  // it is dropped
   auto* frame = reinterpret_cast<anyop_value*>(block + h.values);
   for (std::uint32_t i = 0; i < h.n_values; ++i) SettleValue(block, frame[i]);
   try {
+    // The device's thread may have any float mode.
     const DefaultFloatMode mode;
     if (h.checks.indices) CheckIndices(*h.op, *h.plan, h.plan->index_checks, frame);
     if (h.checks.own) CallCheck(*h.op, *h.plan, frame, h.op->data->check);
@@ -224,7 +227,7 @@ void SubmitKernel(const Operator& op, Plan& plan, const anyop_value* frame, Pack
     std::memcpy(block.data() + values + i * sizeof v, &v, sizeof v);
   }
   reinterpret_cast<PackedHeader*>(block.data() + at)->values = values;
-  Acquire(&plan);
+  Acquire(&plan);  // first: the task may have run, and released it, before Submit returns
   try {
     block.Submit(*plan.device_kind, plan.device.device_id, op.shown_name.c_str(), &RunPackedKernel,
                  stream);

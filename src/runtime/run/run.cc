@@ -19,7 +19,8 @@
 namespace anyop {
 namespace {
 
-// Private contiguous copies of the arguments and results that no kernel takes as they lie.
+// Private contiguous copies of the arguments and results that no kernel takes as they lie. Their
+// bytes are counted first, so that all lie in one workspace.
 class Copies {
  public:
   Copies(const Plan& plan, const anyop_value* frame) : plan_(plan), frame_(frame) {
@@ -29,7 +30,8 @@ class Copies {
     }
     ForCopiedResults([&](int i) { bytes_ = AddBytes(bytes_, BytesFor(*frame[i].t)); });
   }
-  // Of all copies together, or kTooManyBytes.
+  // Of all copies and lists together, or kTooManyBytes: broadcast arguments may be larger than any
+  // memory. Lists count even where none of their tensors is copied, unlike in count().
   std::int64_t bytes() const { return bytes_; }
 
   // Replaces what must be copied in `frame` by copies in `memory`.
@@ -168,11 +170,11 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched)
   }
   CheckIndices(op, plan, plan.index_checks, frame);
   CallCheck(op, plan, frame, op.data->check);
-  if (plan.is_empty) return;
+  if (plan.is_empty) return;  // only now: its indices are looked at all the same
   if (watched && IsChecking()) CallCheck(op, plan, frame, op.data->check_data);
   if (plan.kernel >= 0) {
     (watched ? watched : &RunKernel)(op, plan, frame);
-  } else {
+  } else {  // a kernel is counted where it runs (RunKernelIn)
     CountersOf(op, plan).calls.Add();
     if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();
     RunComposition(op, plan, frame);

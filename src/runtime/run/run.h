@@ -14,20 +14,21 @@ inline constexpr int kMaxFrame = kMaxParams + kMaxResults;
 
 using KernelRunner = void (*)(const Operator& op, const Plan& plan, const anyop_value* frame);
 
-// With everything: copies, index checks, the operator's check, lists, compositions. watched: how
-// an observer calls the kernel, in check mode after the operator's check of data; null: nobody
-// observes.
+// Runs any call: with copies, index checks, the operator's check, lists, compositions, on devices.
+// watched: how an observer calls the kernel, in check mode after the operator's check of data;
+// null: nobody observes.
 void RunSlow(Operator& op, Plan& plan, anyop_value* frame, KernelRunner watched = nullptr);
 
-// What a call checks of its data before anything is written: indices, then the operator's check.
+// What a call checks of its data before anything is written: indices, then the operator's check,
+// which may follow them.
 void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexCheck> checks,
                   const anyop_value* frame);
 void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame, anyop_run check);
 
-// Strict mode, of a call whose arguments or results would be copied: says which.
+// Throws for a call whose arguments or results would be copied in strict mode: names the first.
 [[noreturn]] void RefuseCopies(const Operator& op, const Plan& plan, const anyop_value* frame);
 
-// Raises the condition on a number that does not hold.
+// Throws for the condition on a number that does not hold.
 [[noreturn]] void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame);
 
 // Executes .means.
@@ -41,7 +42,7 @@ inline KernelCounters& CountersOf(const Operator& op, const Plan& plan) {
   return SlotFor(op).counters[plan.counters];
 }
 
-// Those of a device's calls where the plan is of one.
+// The same for calls on the host and on devices, which are counted apart.
 inline KernelCounters& CountersOfCall(const Operator& op, const Plan& plan) {
   return plan.device_kind ? DeviceCountersOf(op, plan) : CountersOf(op, plan);
 }

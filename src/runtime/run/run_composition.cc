@@ -32,7 +32,7 @@ struct Made {
   std::optional<DeviceMemory> device_memory;  // in its place on a device
 };
 
-// A tensor that lies in the memory of another.
+// A view: a tensor in the memory of another one.
 struct Seen {
   DLTensor tensor;
   Layout layout;
@@ -74,7 +74,8 @@ class CompositionRun : public CompositionFollower<anyop_value> {
     }
   }
 
-  // Where the statements write result r: a later statement may still read what its memory meets.
+  // Decides where the statements write result r. If its memory meets that of an argument (`over`),
+  // they write elsewhere, because a later statement may still read the argument.
   void PlaceResult(int r) {
     const anyop_value& given = frame_[op_.n_params + r];
     results_[std::size_t(r)] = given;
@@ -124,7 +125,7 @@ class CompositionRun : public CompositionFollower<anyop_value> {
     return true;
   }
 
-  // None of an absent argument.
+  // A view of an argument that is absent is absent as well.
   bool VisitView(const Statement& s) override {
     anyop_value v = ValueOf(s.view.base);
     if (v.tag == ANYOP_TENSOR) {
