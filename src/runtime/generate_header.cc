@@ -4,6 +4,7 @@
 
 #include "anyop/runtime.h"
 #include "runtime/run/call.h"
+#include "signature/expression.h"
 
 namespace anyop {
 namespace {
@@ -39,7 +40,7 @@ std::string ListText(const Param& p) {
   std::string text =
       p.kind == ParamKind::kInts ? "std::vector<std::int64_t>{" : "std::vector<double>{";
   for (std::int64_t i : p.default_ints) text += std::to_string(i) + ",";
-  for (double f : p.default_floats) text += std::to_string(f) + ",";
+  for (double f : p.default_floats) text += ExactFloat(f) + ",";
   return text + "}";
 }
 

@@ -360,5 +360,12 @@ TEST(GenerateHeader, HasATypedFunctionPerOperator) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
+TEST(GenerateHeader, WritesNumbersInListsExactly) {
+  static HandMade weighed("weighed(x: f32[n], by: float[] = [1e-9, 2]) -> (y: f32[n])", "tgt");
+  weighed.info.name = "handmade_header";
+  Define(weighed.info, "header");
+  EXPECT_NE(GenerateHeader().find("std::vector<double>{1e-09,2.0,}"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace anyop::library_test

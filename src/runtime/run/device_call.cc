@@ -386,13 +386,13 @@ class DeviceRun {
     counters_.calls.Add();
     const anyop_device& table = target_.table();
     if (table.activate) target_.Check(table.activate(target_.number));
-    static const anyop_host kServices = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunInline,
-                                         &SetError, kServices.log};
+    static const anyop_host kLaunchServices = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunInline,
+                                               &SetError, kServices.log};
     LaunchState launch{{sizeof(anyop_device_run), target_.number, nullptr}, RunState(plan_)};
     if (plan_.stops_on_failed_check && table.failed)
       launch.seen.failed = table.failed(target_.stream);
     anyop_context context = plan_.context;
-    context.host = &kServices;
+    context.host = &kLaunchServices;
     context.stream = target_.stream;
     context.workspace = NewWorkspace();
     context.runtime = &launch;

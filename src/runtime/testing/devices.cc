@@ -87,7 +87,8 @@ void Launched(const Context& ctx, const Tensor& x, const Tensor* ids, bool tells
   Refuse("stream " + show(ctx.stream) + ", device " + std::to_string(run.device) + ", failed " +
          show(run.failed) + ", workspace " + show(ctx.workspace) + ", x " +
          show(x.base<const char>()) + ", ids " + show(ids ? ids->base<const char>() : nullptr) +
-         ", y " + show(y.base<char>()) + ", ran " + std::to_string(ran));
+         ", y " + show(y.base<char>()) + ", ran " + std::to_string(ran) +
+         (ctx.host->log ? "" : ", without a log"));
 }
 void CheckFirst(const Context&, const Tensor& ids, const TensorShape&) {
   if (ReadIndex(ids, 0) == 5) Refuse("ids[0] is 5.");
