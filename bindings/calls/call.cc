@@ -15,38 +15,17 @@ void RunWithoutLock(Operator& op, Plan& plan, CallMemory& memory, anyop_value* f
   Run(op, plan, frame);
 }
 
-// A call that its framework makes, whatever it is given. That converts the numbers; only whether
-// all tensors are the framework's is asked here, because it would take others without a word.
-template <class Call>
-PyObject* HandOn(Call& call, OperatorInfo& info, const Slots& slots) {
-  CallMemory memory(&call, nullptr);
-  anyop_value lists[kMaxParams];
-  for (int i = 0; i < info.n_params; ++i) {
-    const Parameter& param = info.params[std::size_t(i)];
-    PyObject* object = IsTensor(param.kind) ? slots[i] : nullptr;
-    if (!object || (object == Py_None && param.is_optional)) continue;
-    View view;
-    if (param.kind == ParamKind::kTensor) {
-      call.Convert({info.name.c_str(), param.name}, Access::kRead, object, memory, view);
-    } else {
-      ConvertOther(info, param, object, memory, lists[i]);
-    }
-  }
-  if (memory.has_lists()) memory.ViewLists(info);
-  return call.host().CallElsewhere(info, slots);
-}
-
 template <class Call>
 [[gnu::always_inline]] inline PyObject* CallWith(Call& call, OperatorInfo& info,
                                                  const Slots& slots) {
-  if (!call.is_direct()) [[unlikely]]
-    return HandOn(call, info, slots);  // the thread says so: a mode is on, or the host sees all
   anyop_value frame[kMaxParams + kMaxResults];
   View views[kMaxParams + kMaxResults];
   CallMemory memory(&call, views);
   PyObject* given[kMaxResults];
   Gather(call, info, slots, memory, frame, given);
-  // Now a tensor may have said so: a gradient is needed, it has no plain memory.
+  // Known by now: a mode of the thread or a host that sees all calls, a tensor that needs a gradient
+  // or has no plain memory. Numbers are converted all the same, because a framework's own operator
+  // takes some that are refused here: one that needs a gradient, one of a program that is traced.
   if (!call.is_direct()) return call.host().CallElsewhere(info, slots);
   const HeldPlan plan = GetPlan(*info.op, frame);
   if (memory.has_copies() && plan->is_strict) [[unlikely]] {

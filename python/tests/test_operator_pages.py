@@ -178,3 +178,17 @@ def test_times_are_those_of_a_run(tmp_path: Path) -> None:
     said, table = docs_beside.times_of(tmp_path / "run.json")["softmax"]
     assert said.startswith("A processor, 1 thread, 2026-01-02: `anyop bench ops softmax --thre")
     assert table == "| sizes | us | x torch |\n|---|---|---|\n| f32[2, 3] | 2 | 2.5 |"
+
+
+def test_code_of_a_user_is_not_run_for_a_page(tmp_path: Path) -> None:
+    calls: list[Any] = []
+
+    @anyop.define("paged(x: f32[n]) -> (y: f32[n])", library="pages_of_users")
+    def paged(x: Any) -> Any:
+        calls.append(x)
+        raise AssertionError
+
+    spec = next(s for s in anyop.specs() if s["name"] == "pages_of_users.paged")
+    assert docs_example.example(spec) is None
+    assert "paged(" in docs_page.page(spec)
+    assert calls == []

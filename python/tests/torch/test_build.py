@@ -258,6 +258,6 @@ def test_the_package_carries_what_building_needs() -> None:
 
     assert shutil.which("c++") is None or build.find_compiler()
     assert (build.carried("include") / "anyop" / "abi.h").exists()
-    assert (build.carried("src") / "runtime" / "call.h").exists()
+    assert (build.carried("src") / "runtime" / "run" / "call.h").exists()
     assert (build.carried("cmake/exports") / "adapter.map").exists()
     assert len(list(build.carried("bindings/torch").glob("*.cc"))) >= 5
