@@ -23,9 +23,10 @@ template <class Call>
   CallMemory memory(&call, views);
   PyObject* given[kMaxResults];
   Gather(call, info, slots, memory, frame, given);
-  // Known by now: a mode of the thread or a host that sees all calls, a tensor that needs a gradient
-  // or has no plain memory. Numbers are converted all the same, because a framework's own operator
-  // takes some that are refused here: one that needs a gradient, one of a program that is traced.
+  // Known by now: a mode of the thread or a host that sees all calls, a tensor that needs a
+  // gradient or has no plain memory. Numbers are converted all the same, because a framework's own
+  // operator takes some that are refused here: one that needs a gradient, one of a program that is
+  // traced.
   if (!call.is_direct()) return call.host().CallElsewhere(info, slots);
   const HeldPlan plan = GetPlan(*info.op, frame);
   if (memory.has_copies() && plan->is_strict) [[unlikely]] {
