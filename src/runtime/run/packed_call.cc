@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "anyop/tensor.h"
 #include "anyop/value.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
