@@ -204,7 +204,7 @@ PyType_Spec g_captured_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     g_captured_slots};
 
-PyObject* NewBound(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* NewHeld(PyTypeObject* type, PyObject* args, PyObject*) {
   return Guarded([&] {
     PyObject* rows;
     if (!PyArg_ParseTuple(args, "O", &rows)) throw ErrorSet{};
@@ -215,7 +215,7 @@ PyObject* NewBound(PyTypeObject* type, PyObject* args, PyObject*) {
     return made.release();
   });
 }
-void FreeBound(PyObject* object) {
+void FreeHeld(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   delete reinterpret_cast<HeldObject*>(object)->held;
   type->tp_free(object);
@@ -241,15 +241,14 @@ PyMethodDef g_captured_functions[] = {
      "argument or state before it returned or raised."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMethodDef g_bound_methods[] = {{"hold", Hold, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
-PyType_Slot g_bound_slots[] = {
-    {Py_tp_doc, const_cast<char*>("Tensors that a graph was made with.")},
-    {Py_tp_new, reinterpret_cast<void*>(&NewBound)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(&FreeBound)},
-    {Py_tp_methods, g_bound_methods},
-    {0, nullptr}};
+PyMethodDef g_held_methods[] = {{"hold", Hold, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyType_Slot g_held_slots[] = {{Py_tp_doc, const_cast<char*>("Tensors that a graph was made with.")},
+                              {Py_tp_new, reinterpret_cast<void*>(&NewHeld)},
+                              {Py_tp_dealloc, reinterpret_cast<void*>(&FreeHeld)},
+                              {Py_tp_methods, g_held_methods},
+                              {0, nullptr}};
 PyType_Spec g_held_spec = {"anyop._anyop.HeldTensors", sizeof(HeldObject), 0, Py_TPFLAGS_DEFAULT,
-                           g_bound_slots};
+                           g_held_slots};
 
 }  // namespace
 

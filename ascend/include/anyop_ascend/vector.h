@@ -62,25 +62,28 @@ struct IsBitwise<Each<element::Or>> : std::true_type {};
 template <>
 struct IsBitwise<Each<element::Not>> : std::true_type {};
 
-#define ANYOP_ASCEND_BINARY(Name)                                                                  \
+// Name(dst, src0, src1) by count, by mask of lanes and by mask of bits. reads: whether dst is read,
+// too.
+#define ANYOP_ASCEND_BINARY_BY(Name, reads, F)                                                     \
   template <class T, bool isSetMask = true>                                                        \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
                    const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {     \
-    BinaryCount<false>(dst, src0, src1, count, Each<element::Name>(), site);                       \
+    BinaryCount<reads>(dst, src0, src1, count, F(), site);                                         \
   }                                                                                                \
   template <class T, bool isSetMask = true>                                                        \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
                    const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,            \
                    const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
-    Binary<isSetMask, false>(dst, src0, src1, mask, repeats, p, Each<element::Name>(), site);      \
+    Binary<isSetMask, reads>(dst, src0, src1, mask, repeats, p, F(), site);                        \
   }                                                                                                \
   template <class T, bool isSetMask = true>                                                        \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
                    const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,          \
                    const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
-    Binary<isSetMask, false>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p, \
-                             Each<element::Name>(), site);                                         \
+    Binary<isSetMask, reads>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p, \
+                             F(), site);                                                           \
   }
+#define ANYOP_ASCEND_BINARY(Name) ANYOP_ASCEND_BINARY_BY(Name, false, Each<element::Name>)
 ANYOP_ASCEND_BINARY(Add)
 ANYOP_ASCEND_BINARY(Sub)
 ANYOP_ASCEND_BINARY(Mul)
@@ -229,28 +232,9 @@ struct Fused {
     return is_relu ? element::Relu::Of(value) : value;
   }
 };
-#define ANYOP_ASCEND_FUSED(Name, is_relu)                                                         \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
-                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {    \
-    BinaryCount<true>(dst, src0, src1, count, Fused<is_relu>(), site);                            \
-  }                                                                                               \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
-                   const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,           \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                              \
-    Binary<isSetMask, true>(dst, src0, src1, mask, repeats, p, Fused<is_relu>(), site);           \
-  }                                                                                               \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
-                   const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,         \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                              \
-    Binary<isSetMask, true>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p, \
-                            Fused<is_relu>(), site);                                              \
-  }
-ANYOP_ASCEND_FUSED(FusedMulAdd, false)
-ANYOP_ASCEND_FUSED(FusedMulAddRelu, true)
-#undef ANYOP_ASCEND_FUSED
+ANYOP_ASCEND_BINARY_BY(FusedMulAdd, true, Fused<false>)
+ANYOP_ASCEND_BINARY_BY(FusedMulAddRelu, true, Fused<true>)
+#undef ANYOP_ASCEND_BINARY_BY
 // dst += src * scalar.
 template <class T, class U, bool isSetMask = true>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const NotDeduced<U>& scalar,
