@@ -3,26 +3,18 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import anyop
+from anyop import _anyop
+from anyop.cli.docs_signature import dtypes, forms
+from anyop.hosting.facts import Operator
 
-SIZES = (2, 4, 1, 8, 32, 64, 3, 16)
-ROWS = 2  # what `...` stands for
-MOST_TRIES = 1500
+SEEDS = 200  # generated calls, of which the plainest are tried
 MOST_ELEMENTS = 1 << 14
-NO_ARRAY = (
-    ValueError,
-    ArithmeticError,
-    NameError,
-    SyntaxError,
-    TypeError,
-)  # of sizes that none has
 LONG = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "bool": "bool",
         "i8": "int8", "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64",
         "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}  # fmt: skip
@@ -30,7 +22,7 @@ LONG = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"
 
 @dataclass(frozen=True)
 class Tensor:
-    """An argument: ones, zeros, or for offsets 0 and the number of rows."""
+    """An argument: ones, zeros, or two offsets, which are 0 and `last`."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -40,7 +32,7 @@ class Tensor:
     def array(self) -> Any:
         import numpy as np
 
-        dtype = numpy_dtype(self.dtype)
+        dtype = _anyop.numpy_dtype(self.dtype)
         if self.values == "offsets":
             return np.array([0, self.last], dtype)
         return (np.ones if self.values == "ones" else np.zeros)(self.shape, dtype)
@@ -69,33 +61,57 @@ def example(spec: dict[str, Any]) -> Example | None:
     """
     if any(k["name"] == "cpu_python" for k in spec["kernels"]):
         return None
-    for sizes, arguments in itertools.islice(_candidates(spec), MOST_TRIES):
-        found = _tried(spec, arguments)
-        if isinstance(found, Exception):
-            continue
-        for p in spec["params"]:  # a weight or bias that is usually there
-            if p["required"]:
-                continue
-            if p["kind"] != "tensor" or not p["optional"]:
-                break
-            try:
-                more = {**arguments, p["name"]: _argument(p, spec["signature"], sizes, {}, {})}
-            except NO_ARRAY:
-                break
-            now = _tried(spec, more)
-            if isinstance(now, Exception):
-                break
-            arguments, found = more, now
-        order = [p["name"] for p in spec["params"] if p["name"] in arguments]
-        return _made(spec, {name: arguments[name] for name in order}, found)
+    optional = [p["name"] for p in spec["params"] if not p["required"] and p["kind"] == "tensor"]
+    first = next((p["name"] for p in spec["params"] if not p["required"]), "")
+    usual = {name: name == first for name in optional}  # a weight or bias comes first
+    for given in (usual, dict.fromkeys(optional, False), dict.fromkeys(optional, True)):
+        for arguments in _generated(spec, given):
+            found = _tried(spec, arguments)
+            if not isinstance(found, Exception):
+                return _made(spec, arguments, found)
     return None
+
+
+def _generated(spec: dict[str, Any], given: dict[str, bool]) -> list[dict[str, Any]]:
+    """The arguments of calls that the signature allows, the plainest first; others are left out."""
+    choices = dtypes(forms(str(spec["signature"]))[0])
+    fixed = {n: "f32" if "f32" in c.split(" | ") else c.split(" | ")[0] for n, c in choices.items()}
+    found = []
+    for seed in range(SEEDS):
+        drawn = _anyop.example_call(spec["name"], seed, 0, fixed, given)
+        if drawn is None:
+            continue
+        arguments = {
+            p["name"]: _argument(p, value, rule)
+            for p, (value, rule) in zip(spec["params"], drawn, strict=True)
+            if p["required"] or given.get(p["name"])
+        }
+        if (order := _order(arguments)) is not None:
+            found.append((order, seed, arguments))
+    return [arguments for _, _, arguments in sorted(found, key=lambda row: row[:2])]
+
+
+def _order(arguments: dict[str, Any]) -> tuple[int, int] | None:
+    """Few sizes of 1 and numbers of 0, which show little, then few elements; None for a call that
+    has no elements or no plain offsets."""
+    values = list(arguments.values())
+    tensors = [t for v in values for t in (v if isinstance(v, list) else [v])
+               if isinstance(t, Tensor)]  # fmt: skip
+    if any(t.values == "offsets" and t.shape != (2,) for t in tensors):
+        return None
+    elements = [math.prod(t.shape) for t in tensors]
+    if None in values or not all(elements) or sum(elements) > MOST_ELEMENTS:
+        return None
+    plain = sum(t.shape.count(1) for t in tensors if t.values != "offsets")
+    plain += sum(type(v) is int and v < 1 for v in values)
+    return plain + bool(tensors and len(tensors[0].shape) < 2), sum(elements)
 
 
 def _tried(spec: dict[str, Any], arguments: dict[str, Any]) -> Any:
     """The results, or the error."""
     try:
-        return _operator(spec["name"])(**{n: _numpy(a) for n, a in arguments.items()})
-    except (anyop.Error, ImportError) as error:
+        return Operator(spec["name"]).function(**{n: _numpy(a) for n, a in arguments.items()})
+    except anyop.Error as error:
         return error
 
 
@@ -111,143 +127,28 @@ def _made(spec: dict[str, Any], arguments: dict[str, Any], found: Any) -> Exampl
     return Example(spec["name"], arguments, frozenset(named), names, written, has_f8)
 
 
-def numpy_dtype(name: str) -> Any:
-    """Raises ImportError for one that NumPy has from ml_dtypes only."""
-    import numpy as np
-
-    if name == "bf16" or name.startswith("f8"):
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, LONG[name]))
-    return np.dtype(LONG[name])
-
-
 def _numpy(argument: Any) -> Any:
     if isinstance(argument, list):
         return [_numpy(a) for a in argument]
     if isinstance(argument, DType):
-        return numpy_dtype(argument.name)
+        return _anyop.numpy_dtype(argument.name)
     return argument.array() if isinstance(argument, Tensor) else argument
 
 
-def _operator(name: str) -> Any:
-    library, _, word = name.rpartition(".")
-    return getattr(anyop if library == "anyop" else anyop.ops[library], word)
+def _argument(p: dict[str, Any], value: Any, rule: tuple[str, int] | None) -> Any:
+    """What _anyop.example_call gives for a parameter, with values that are easy to read."""
+    if p["kind"] == "tensor":
+        return None if value is None else _tensor(value, rule)
+    if p["kind"] == "tensors":
+        return [_tensor(one, rule) for one in value]
+    if p["kind"] == "dtype":
+        return DType(value)
+    return [*value] if p["kind"] in ("ints", "floats") else value
 
 
-# What a signature allows.
-
-
-def _dtypes(signature: str) -> dict[str, str]:
-    """One that each variable of `where` may be: f32, which every host has, or the first."""
-    where = signature.partition("\n")[0].partition(" where ")[2]
-    found = re.findall(r"\b(\w+) in (\w+(?: \| \w+)*)", where)
-    return {n: "f32" if "f32" in c.split(" | ") else c.split(" | ")[0] for n, c in found}
-
-
-def _symbols(types: Sequence[str]) -> list[str]:
-    names = dict.fromkeys(n for t in types for n in re.findall(r"\b[a-z]\w*\b", _dims(t)))
-    return [n for n in names if n not in LONG and n not in ("rows", "size", "ceil_div", "max")]
-
-
-def _dims(text: str) -> str:
-    return text.partition("[")[2].rpartition("]")[0]
-
-
-def _candidates(spec: dict[str, Any]) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
-    """Sizes and the arguments that have them: all sizes are equal first, then some differ."""
-    first = str(spec["signature"]).partition("\n")[0]
-    needed = [p for p in spec["params"] if p["required"]]
-    tensors = [p for p in needed if p["kind"] in ("tensor", "tensors")]
-    offsets = dict(re.findall(r"(\w+): [^,()]*\[[^\]]*\] offsets (\w+)", first))
-    ends = {s for p in tensors if p["name"] in offsets for s in _symbols([p["type"]])}
-    symbols = [s for s in _symbols([p["type"] for p in tensors]) if s not in ends]
-    numbers = [p["name"] for p in needed if p["kind"] == "int"]
-    free = list(dict.fromkeys([*symbols, *numbers]))
-    for sizes in _assignments(len(free)):
-        of = {**dict.fromkeys(ends, 1), **dict(zip(free, sizes, strict=True))}
-        for words in _words(spec):
-            given = [p for p in spec["params"] if p["required"] or p["name"] in words]
-            try:
-                yield of, {p["name"]: _argument(p, first, of, offsets, words) for p in given}
-            except NO_ARRAY:
-                break
-
-
-def _assignments(n: int) -> Iterator[tuple[int, ...]]:
-    """All sizes equal, then those that differ from that in one, in two places, and so on."""
-    for size in SIZES:
-        yield (size,) * n
-    for changed in range(1, min(n, 4) + 1):
-        for base in SIZES[:2]:
-            for at in itertools.combinations(range(n), changed):
-                for values in itertools.product(SIZES, repeat=changed):
-                    sizes = [base] * n
-                    for i, value in zip(at, values, strict=True):
-                        sizes[i] = value
-                    yield tuple(sizes)
-
-
-def _words(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What words and bools are: the first word of each that must be given, and both truths of
-    bools; then also another word for one that may be left out.
-    """
-    needed = [p for p in spec["params"] if p["required"]]
-    words = {p["name"]: p["words"][0] for p in needed if p["kind"] == "word"}
-    bools = [p["name"] for p in needed if p["kind"] == "bool"]
-    for truths in itertools.islice(itertools.product((False, True), repeat=len(bools)), 4):
-        yield {**words, **dict(zip(bools, truths, strict=True))}
-    for p in spec["params"]:
-        if p["kind"] == "word" and not p["required"]:
-            yield from ({**words, **dict.fromkeys(bools, True), p["name"]: w} for w in p["words"])
-
-
-def _argument(
-    p: dict[str, Any], signature: str, sizes: dict[str, int], offsets: dict[str, str],
-    words: dict[str, Any],
-) -> Any:  # fmt: skip
-    kind, name = p["kind"], p["name"]
-    if kind in ("word", "bool"):
-        return words[name]
-    if kind == "int":
-        return sizes[name]
-    if kind == "float":
-        return 1.0
-    if kind == "dtype":
-        return DType(_dtypes(signature).get(name, "f32"))
-    if kind in ("ints", "floats"):
-        count = re.search(rf"\b{name}: (?:int|float)\[(\d+)\]", signature)
-        return [1 if kind == "ints" else 1.0] * int(count[1] if count else 1)
-    tensor = _tensor(p, signature, sizes, offsets)
-    return [tensor] if kind == "tensors" else tensor
-
-
-def _tensor(
-    p: dict[str, Any], signature: str, sizes: dict[str, int], offsets: dict[str, str]
-) -> Tensor:
-    word = re.sub(r"^(mut|dense) ", "", str(p["type"])).partition("[")[0].partition("|")[0].strip()
-    dtype = _dtypes(signature).get(word, word)
-    if dtype not in LONG:
-        raise ValueError(dtype)
-    shape: list[int] = []
-    for dim in filter(None, (d.strip() for d in _split(_dims(p["type"])))):
-        shape.append(ROWS if dim == "..." else _size(dim, sizes))
-    if p["name"] in offsets:
-        return Tensor(dtype, (2,), "offsets", _size(offsets[p["name"]], sizes))
-    if math.prod(shape) > MOST_ELEMENTS:
-        raise ValueError(shape)
+def _tensor(drawn: tuple[str, Sequence[int]], rule: tuple[str, int] | None) -> Tensor:
+    dtype, shape = drawn
+    if rule and rule[0] == "offsets":
+        return Tensor(dtype, tuple(shape), "offsets", rule[1])
     is_float = dtype[0] == "f" or dtype == "bf16"
     return Tensor(dtype, tuple(shape), "ones" if is_float else "zeros")
-
-
-def _split(text: str) -> list[str]:
-    """At the commas that stand in no bracket."""
-    return re.split(r",(?![^(]*\))", text)
-
-
-def _size(text: str, sizes: dict[str, int]) -> int:
-    names: dict[str, Any] = {**sizes, "ceil_div": lambda a, b: -(-a // b), "max": max, "min": min}
-    size = eval(text.replace("/", "//"), {"__builtins__": {}}, names)
-    if not isinstance(size, int) or not 0 < size <= 4096:
-        raise ValueError(text)
-    return size
