@@ -33,7 +33,8 @@
 //
 // optest's main() takes GoogleTest's flags, and: --exhaustive (many more calls, and large ones),
 // --seed=N (other calls), --call=N (one call alone; a failure prints its N), --kernel=NAME (only
-// kernels of that name or prefix). Where OPTEST_QUICK is set, large calls are left out.
+// kernels of that name or prefix). OPTEST_LARGE=some runs an eighth of the large calls, and
+// at least one of each form; OPTEST_LARGE=none leaves them out.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -22,13 +22,20 @@ constexpr double kSlower = 10;
 #else
 constexpr double kSlower = 1;
 #endif
-constexpr double kQuickOperations = 5e5 / kSlower;  // where OPTEST_QUICK is set
+// A call of more is a large one, of which OPTEST_LARGE may leave out some or all.
+constexpr double kFewOperations = 5e5 / kSlower;
+constexpr int kOneLargeOf = 8;  // the first one of each form is always among those that run
 // Of a forward pass that is repeated for differences.
 constexpr double kGradientOperations = 1e5 / kSlower;
 
-double MostOperations() {
-  static const bool is_quick = std::getenv("OPTEST_QUICK") != nullptr;
-  return is_quick ? kQuickOperations : kMostOperations;
+Large ReadLarge() {
+  const char* text = std::getenv("OPTEST_LARGE");
+  const std::string_view which = text ? text : "all";
+  if (which == "none") return Large::kNone;
+  if (which == "some") return Large::kSome;
+  if (which == "all") return Large::kAll;
+  throw std::invalid_argument("OPTEST_LARGE is " + std::string(which) +
+                              ", but must be none, some or all.");
 }
 
 double Operations(const Call& call) {
@@ -50,6 +57,25 @@ std::uint64_t ReadNumber(const std::string& flag, const std::string& value) {
   if (used != value.size()) throw std::invalid_argument(flag + " needs a number");
   return number;
 }
+
+// Which of the calls that are made for a test run.
+class Choice {
+ public:
+  explicit Choice(Purpose purpose) : is_gradient_(purpose == Purpose::kGradient) {}
+
+  bool Takes(const Call& call, int form) {
+    const Session& session = TheSession();
+    const double operations = Operations(call);
+    if (is_gradient_) return operations <= kGradientOperations;
+    if (session.seeds.is_exhaustive || operations <= kFewOperations) return true;
+    if (operations > kMostOperations || session.large == Large::kNone) return false;
+    return session.large == Large::kAll || n_large_[form]++ % kOneLargeOf == 0;
+  }
+
+ private:
+  bool is_gradient_;
+  std::map<int, int> n_large_;  // form -> calls
+};
 
 }  // namespace
 
@@ -74,6 +100,7 @@ void PrintTally() {
 
 void ReadFlags(int* argc, char** argv) {
   Session& session = TheSession();
+  session.large = ReadLarge();
   int kept = 1;
   for (int i = 1; i < *argc; ++i) {
     const std::string flag = argv[i];
@@ -100,6 +127,7 @@ void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(C
   const std::vector<std::uint64_t> seeds =
       session.only_call ? std::vector{*session.only_call} : Seeds(test, purpose, session.seeds);
   std::map<int, int> made;  // form -> calls
+  Choice choice(purpose);
   for (const std::uint64_t seed : seeds) {
     std::optional<Call> call = Generate(test, seed, purpose);
     if (!call) continue;
@@ -112,10 +140,8 @@ void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(C
                   Reproduce(*call));
     }
     ++made[form];
-    const bool is_gradient = purpose == Purpose::kGradient;
-    const double most = is_gradient ? kGradientOperations : MostOperations();
-    if ((is_gradient || !session.seeds.is_exhaustive) && Operations(*call) > most) {
-      session.tally.left_out += !is_gradient;
+    if (!choice.Takes(*call, form)) {
+      session.tally.left_out += purpose != Purpose::kGradient;
       continue;
     }
     NoteCall(Reproduce(*call));
@@ -165,7 +191,7 @@ void Report(const std::string& what, const OperatorKernel& kernel, const Call& c
   Fail(what + "\n  " + where + "\n  " + Reproduce(call));
 }
 
-bool IsQuick(const Call& call) { return Operations(call) <= kQuickOperations; }
+bool IsQuick(const Call& call) { return Operations(call) <= kFewOperations; }
 
 std::string Reproduce(const Call& call) {
   return call.Text() + "\n  run this call alone with --call=" + std::to_string(call.seed());

@@ -11,10 +11,14 @@
 
 namespace anyop::optest {
 
+// How many of the calls that take the reference more than a moment run: OPTEST_LARGE.
+enum class Large { kNone, kSome, kAll };
+
 struct Session {
   SeedOptions seeds;
   std::optional<std::uint64_t> only_call;  // --call=N
   std::string kernel;                      // --kernel=NAME
+  Large large = Large::kAll;
   Tally tally;
 };
 Session& TheSession();
@@ -38,7 +42,7 @@ std::string Reproduce(const Call& call);
 void Report(const std::string& what, const OperatorKernel& kernel, const Call& call,
             const std::string& memory = "");
 
-// Whether OPTEST_QUICK leaves the call in.
+// Whether the call is none of the large ones.
 bool IsQuick(const Call& call);
 
 }  // namespace anyop::optest

@@ -297,7 +297,9 @@ TEST(RandomGraphs, FuseTheResidualIntoTheNorm) {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  if (std::getenv("OPTEST_QUICK")) anyop::testing::random_graphs_test::g_graphs = 500;
+  const char* large = std::getenv("OPTEST_LARGE");
+  if (large && std::string_view(large) == "none")
+    anyop::testing::random_graphs_test::g_graphs = 500;
   for (int i = 1; i < argc; ++i) {
     const std::string_view a = argv[i];
     anyop::testing::random_graphs_test::g_prints |= a == "--print";

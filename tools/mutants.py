@@ -115,7 +115,7 @@ def copy_tree() -> None:
 
 def quiet(command: Sequence[str | Path], seconds: int) -> subprocess.CompletedProcess[str]:
     # A package of the scratch build, not the one that is installed.
-    env = {**os.environ, "PYTHONPATH": f"{BUILD / 'package'}:{TREE}", "OPTEST_QUICK": "1"}
+    env = {**os.environ, "PYTHONPATH": f"{BUILD / 'package'}:{TREE}", "OPTEST_LARGE": "none"}
     try:
         return subprocess.run(
             command, cwd=TREE, env=env, capture_output=True, text=True, timeout=seconds, check=False

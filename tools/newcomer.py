@@ -147,7 +147,7 @@ def main() -> int:
             after_demo(Path(name))
         if args.python:
             walk(args.python.absolute(), Path(name))
-    total = sum(prepare.STEPS.values())
+    total = sum(spent.seconds for spent in prepare.STEPS.values())
     print(f"  {len(prepare.STEPS)} pieces ran in {total:.0f} s")
     return 0
 

@@ -81,7 +81,7 @@ def sanitizers(tally: Tally, tier: int) -> None:
             tally.fail(name, failure)
             continue
         # The largest calls take ten times as long here and lead into no other code.
-        quick = {} if tier == ALL else {"OPTEST_QUICK": "1"}
+        quick = {} if tier == ALL else {"OPTEST_LARGE": "none"}
         ctest(tally, f"C++ tests ({sanitizer})", build, "-L", labels, env={**env, **quick})
         # Its operators are those of the plain build where not all are sanitized.
         plain = {"ANYOP_LIBRARY": str(BUILD / "lib" / "anyop_ops.so")}
@@ -158,4 +158,4 @@ def emulated(tally: Tally, tier: int) -> None:
         tally.fail("aarch64", failure)
         return
     labels = ".*" if tier == ALL else "^(ops|simd)$"
-    ctest(tally, "C++ tests (aarch64)", build, "-L", labels, env={"OPTEST_QUICK": "1"})
+    ctest(tally, "C++ tests (aarch64)", build, "-L", labels, env={"OPTEST_LARGE": "none"})

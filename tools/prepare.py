@@ -10,12 +10,14 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,8 +47,16 @@ TEST_TOOLS = [
 ]
 
 
-# What the steps of this process took, in seconds, by their titles.
-STEPS: dict[str, float] = {}
+@dataclass
+class Spent:
+    """Seconds that a step took. computed: of all its processes and their threads together."""
+
+    seconds: float
+    computed: float
+
+
+# What the steps of this process took, by their titles.
+STEPS: dict[str, Spent] = {}
 
 
 class StepFailed(Exception):
@@ -57,12 +67,18 @@ def is_there(probe: str) -> bool:
     return Path(probe).exists() if probe.startswith("/") else shutil.which(probe) is not None
 
 
+def computed_by_children() -> float:
+    """Seconds of processors, of the processes of this one that have ended and been waited for."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 class Progress:
     """One line that is rewritten on a terminal, and repeated now and then elsewhere."""
 
     def __init__(self, title: str) -> None:
         self.title = title
-        self.start = time.monotonic()
+        self.start, self.computed = time.monotonic(), computed_by_children()
         self.shown = self.start
         self.tty = sys.stdout.isatty()
         if self.tty:
@@ -78,8 +94,9 @@ class Progress:
         print(f"\r\033[K{line}" if self.tty else line, end="" if self.tty else "\n", flush=True)
 
     def close(self, result: str) -> None:
-        STEPS[self.title] = time.monotonic() - self.start
-        line = f"  {self.title:<46} {result:<24} {STEPS[self.title]:6.1f} s"
+        seconds = time.monotonic() - self.start
+        STEPS[self.title] = Spent(seconds, computed_by_children() - self.computed)
+        line = f"  {self.title:<46} {result:<24} {seconds:6.1f} s"
         print(f"\r\033[K{line}" if self.tty else line, flush=True)
 
 
@@ -221,6 +238,33 @@ def ensure_npu() -> Path:
         run(f"pip install: {file.stem}", [*pip, "-r", file])
         stamp.write_text(file.read_text())
     return python
+
+
+class Beside:
+    """A step that uses one core, run beside others that do. finish tells how it went."""
+
+    def __init__(self, title: str, command: Sequence[str | Path]) -> None:
+        LOGS.mkdir(parents=True, exist_ok=True)
+        self.title, self.start = title, time.monotonic()
+        self.log = LOGS / f"{re.sub(r'[^A-Za-z0-9]+', '-', title).strip('-')}.log"
+        with self.log.open("w") as out:
+            self.process = subprocess.Popen(
+                [str(c) for c in command],
+                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        atexit.register(self.process.kill)
+
+    def finish(self) -> None:
+        progress = Progress(self.title)
+        while self.process.poll() is None:
+            time.sleep(0.2)
+            progress.update("begun beside other steps")
+        atexit.unregister(self.process.kill)
+        progress.close("ok" if self.process.returncode == 0 else "FAILED")
+        if self.process.returncode:
+            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-60:])
+            status = f"exit status {self.process.returncode}"
+            raise StepFailed(f"{tail}\n{self.title}: {status}. The whole output is in {self.log}.")
 
 
 class EnvironmentsAhead:

@@ -184,7 +184,7 @@ def test_commands_know_a_device_that_a_variable_loads() -> None:
 def test_generated_tests_run_a_kernel_of_a_device_there_and_not_on_the_host() -> None:
     done = subprocess.run(
         [LIBRARIES / "add_test", "--gtest_filter=Add.MatchesItsReference"],
-        env={**os.environ, "ANYOP_LOAD": str(TOY), "OPTEST_QUICK": "1"},
+        env={**os.environ, "ANYOP_LOAD": str(TOY), "OPTEST_LARGE": "none"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

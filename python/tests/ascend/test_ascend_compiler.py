@@ -364,7 +364,7 @@ def test_without_the_vendors_runtime_the_device_says_so(package: Path, toolkit: 
     assert "Try sourcing set_env.sh" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_it_is_kept_until_it_is_turned_off(package: Path, toolkit: Toolkit) -> None:
     library = package / "build" / "anyop" / "lib" / "chipped.aicore.so"
     path = package / "ops" / "tiled" / "ascend.asc"

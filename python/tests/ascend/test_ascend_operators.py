@@ -153,6 +153,7 @@ assert anyop.counters()[-1].kernel == "ascend_checked", anyop.counters()
 
 
 # The values stay right: only the checked kernel can know.
+@pytest.mark.exhaustive
 def test_anyop_test_finds_an_order_that_is_missing(package: Path) -> None:
     kernel = package / "ops" / "gated" / "ascend.cpp"
     right = kernel.read_text()

@@ -167,7 +167,7 @@ def told_of_short_outputs(line):
     ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_cmake
 def test_an_output_that_is_too_short_is_told_by_a_package_with_checks(tmp_path):
     env = home(tmp_path, "--checked")

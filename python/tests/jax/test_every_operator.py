@@ -12,6 +12,7 @@ import jax_calls
 import numpy as np
 import numpy_calls
 import pytest
+import samples
 from anyop import _anyop, symbolic
 from anyop import jax as host
 from anyop.hosting.facts import Operator
@@ -36,6 +37,18 @@ EACH_FORM = pytest.mark.parametrize(
         pytest.param(
             case, marks=pytest.mark.exhaustive if case[1] and case[2] == "f32" else (),
             id=name_of(case),
+        )
+        for case in FORMS
+    ],
+)  # fmt: skip
+# What compiles for every case: by default for a sample of the operators, one dtype each.
+SAMPLED_FORM = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case, id=name_of(case),
+            marks=() if case[0].short_name in samples.sample() and case[2] == "f32"
+            else pytest.mark.exhaustive,
         )
         for case in FORMS
     ],
@@ -79,7 +92,7 @@ def test_calls_with_every_other_dtype_are_those_of_numpy(case: Any) -> None:
             assert_same(one, other)
 
 
-@EACH_FORM
+@SAMPLED_FORM
 def test_a_batch_is_the_calls_of_its_examples(case: Any) -> None:
     """Two examples, the second with the tensors of floats negated; only these are batched."""
     op, form, dtype = case
@@ -203,7 +216,7 @@ def assert_central_differences(
     assert abs(change - norm) <= 0.05 * norm + 1e-2, (change, norm)
 
 
-@pytest.mark.parametrize("op", numpy_calls.OPERATORS, ids=lambda op: op.short_name)
+@pytest.mark.parametrize("op", samples.sampled(), ids=lambda op: op.short_name)
 def test_a_program_with_a_symbol_for_a_size_is_exported(op: Operator) -> None:
     """One size of the signature as a symbol; exported, written, read and called."""
     drawn = (find(op, -1, dtype) for dtype in ("f32", "bf16", "f16"))

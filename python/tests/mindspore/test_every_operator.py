@@ -2,7 +2,8 @@
 """Every operator in every mode of MindSpore: the bits of NumPy.
 
 A graph costs as much to compile as several calls in it, so that calls share one. Left to ./check
---all is what another test says too: f16 under jit (a name beside f32 and bf16, and the bits are
+--all are compiled programs of the operators that are not in the sample, and what another test says
+too: f16 under jit (a name beside f32 and bf16, and the bits are
 those of PyNative), graph mode with known sizes (the nodes are those of jit) and with unknown ones
 (what is inferred of them is compared for every operator without MindSpore; here the rank).
 """
@@ -15,6 +16,7 @@ from typing import Any
 import anyop
 import mindspore as ms
 import pytest
+import samples
 from anyop.hosting.facts import Operator
 from calls import FORMS, IDS, Case, Net, Together, has_only_known_dtypes
 
@@ -35,12 +37,18 @@ def graph_mode() -> Iterator[None]:
     ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
-# Compiled programs take seconds: by default the first form of each operator.
+# Compiled programs take seconds: by default the first form of the operators of the sample.
 FIRST_FORM = pytest.mark.parametrize(
     ("op", "form"),
-    [pytest.param(*f, marks=pytest.mark.exhaustive if f[1] else ()) for f in FORMS],
+    [
+        pytest.param(
+            op, form,
+            marks=pytest.mark.exhaustive if form or op.short_name not in samples.sample() else (),
+        )
+        for op, form in FORMS
+    ],
     ids=IDS,
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

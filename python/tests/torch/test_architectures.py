@@ -28,7 +28,7 @@ from architectures import (  # noqa: E402
 
 # One of each kind: grouped keys, windows, experts, biases, states, encoders of both kinds.
 USUAL = {"llama", "gemma3", "qwen3_moe", "mamba", "bert", "t5"}
-FEW = {"llama", "bert", "t5"}  # of what differs little between them
+FEW = {"llama", "bert"}  # of what differs little between them
 GROWING = {"gemma3", "t5"}  # of these: with the cache that grows
 
 
@@ -46,10 +46,10 @@ def each(names: Any, usual: Any) -> Any:
 
 
 def each_cache(names: Any) -> Any:
-    """Of the usual ones llama with both, each other one with one of them."""
+    """Of the usual ones each with one of them."""
     for name in sorted(names):
         for cache, label in ((None, "growing"), ("static", "static")):
-            usual = name == "llama" or (name in USUAL and (name in GROWING) == (cache is None))
+            usual = name in USUAL and (name in GROWING) == (cache is None)
             marks = () if usual else pytest.mark.exhaustive
             yield pytest.param(name, cache, marks=marks, id=f"{name}-{label}")
 

@@ -56,8 +56,8 @@ def called(captured: Any) -> set[str]:
 @pytest.mark.parametrize(
     ("batch", "dtype"),
     [
-        (1, torch.float32),
         (2, torch.bfloat16),
+        pytest.param(1, torch.float32, marks=pytest.mark.exhaustive),
         pytest.param(1, torch.bfloat16, marks=pytest.mark.exhaustive),
         pytest.param(2, torch.float32, marks=pytest.mark.exhaustive),
     ],

@@ -268,6 +268,7 @@ def test_load_again() -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_layers_without_a_handle_until_0_28() -> None:
     """vLLM takes them for small layers where a machine has AMX; they return their result."""
     code = """
@@ -311,6 +312,7 @@ for _ in range(2):
     assert first.startswith("anyop.vllm: broken: ")
 
 
+@pytest.mark.exhaustive
 def test_an_older_version_has_fewer_names() -> None:
     code = "_dropin.load('0.27.1')\nprint(hasattr(torch.ops._C, 'greedy_argmax'))"
     assert run(code) == "False"

@@ -212,7 +212,14 @@ def half_made(folder: Path) -> None:
 WITHOUT_PIP = _environments.Step("nothing", ["-c", "import pip; print(pip.__version__)"], {})
 
 
-@pytest.mark.parametrize("mark", [None, "{", '{"vllm": "0.27.1"}'])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        None,
+        pytest.param("{", marks=pytest.mark.exhaustive),
+        pytest.param('{"vllm": "0.27.1"}', marks=pytest.mark.exhaustive),
+    ],
+)
 def test_what_a_killed_installation_left_is_made_anew(
     mark: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
