@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "anyop/tensor.h"
 #include "runtime/plan/frame.h"
 #include "runtime/plan/plan.h"
 
@@ -12,9 +13,7 @@ namespace {
 constexpr std::int64_t kAlignment = 64;  // of what a device allocates
 constexpr std::int64_t kZone = 64;       // bytes before and behind a tensor that nothing may write
 
-unsigned char* FirstByte(const DLTensor& t) {
-  return static_cast<unsigned char*>(t.data) + t.byte_offset;
-}
+unsigned char* FirstByte(const DLTensor& t) { return reinterpret_cast<unsigned char*>(BaseOf(t)); }
 
 // From the first element to the end of the last one.
 std::int64_t SpanBytes(const DLTensor& t) {

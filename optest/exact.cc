@@ -293,7 +293,7 @@ CheckedCall CheckArguments(const Operator& op, const std::vector<Argument>& argu
   call.form = Check(*op.contract, frame.values(), &call.bindings, &error);
   if (call.form < 0 ||
       !InferResults(*op.contract, call.form, call.bindings, frame.values(), call.results, &error)) {
-    throw Error(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+    throw Error(ANYOP_INVALID_ARGUMENT, op.Message(error));
   }
   return call;
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "anyop/tensor.h"
 #include "graph/ir/frame.h"
 #include "graph/ir/layout.h"
 #include "runtime/run/call.h"
@@ -25,7 +26,7 @@ class EagerGraph {
       const int v = graph.inputs[k];
       if (inputs[k].tag == ANYOP_TENSOR) {
         const DLTensor& t = *inputs[k].t;
-        Set(v, LayoutOf(t), static_cast<char*>(t.data) + t.byte_offset);
+        Set(v, LayoutOf(t), BaseOf(t));
       } else {
         scalars_[std::size_t(v)] = inputs[k];
       }

@@ -6,7 +6,7 @@
 #include "bindings/host/registered_host.h"
 #include "bindings/numpy/numpy_view.h"
 #include "bindings/operators/op_object.h"
-#include "bindings/torch_unlinked/torch_api.h"
+#include "bindings/torch_unlinked/torch_view.h"
 
 namespace anyop::python {
 

@@ -11,7 +11,7 @@
 
 #include "bindings/room.h"
 #include "bindings/torch_unlinked/held_tensors.h"
-#include "bindings/torch_unlinked/torch_api.h"
+#include "bindings/torch_unlinked/torch_view.h"
 #include "graph/replay/progress.h"
 #include "platform/of_thread.h"
 
@@ -41,8 +41,8 @@ bool AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>*
   for (Py_ssize_t i = 0; i < n; ++i) {
     if (!IsTorchTensor(args[i])) continue;
     char* const impl = static_cast<char*>(TorchImpl(args[i]));
-    if (TorchField<std::uint64_t>(impl, g_torch.at.keys) & g_torch.other_keys) return false;
-    if (!ViewTorch(impl, t, size)) continue;
+    if (!g_torch_fast.IsPlain(g_torch_layout.Keys(impl))) return false;
+    if (!g_torch_layout.View(impl, t, size)) continue;
     sizes->push_back(t.ndim);
     sizes->insert(sizes->end(), t.shape, t.shape + t.ndim);
     if (t.strides) sizes->insert(sizes->end(), t.strides, t.strides + t.ndim);

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "bindings/torch_unlinked/torch_api.h"
+#include "bindings/torch_unlinked/torch_view.h"
 #include "graph/ir/alias.h"
 #include "graph/ir/text.h"
 

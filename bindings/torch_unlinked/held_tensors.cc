@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "torch_api.h"
+#include "torch_view.h"
 
 namespace anyop::python {
 namespace {
@@ -15,8 +15,7 @@ std::int64_t VersionOf(PyObject* tensor) {
   using Function = std::int64_t (*)(const void* handle);
   static const auto version = reinterpret_cast<Function>(
       dlsym(dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY), "_ZNK2at10TensorBase8_versionEv"));
-  const auto keys = TorchField<std::uint64_t>(TorchImpl(tensor), g_torch.at.keys);
-  if ((keys & g_torch.training_keys) != g_torch.training_keys) return 0;
+  if (!HasVersion(tensor)) return 0;
   if (version) return version(TorchHandle(tensor));
   const Ref number = Checked(PyObject_GetAttrString(tensor, "_version"));
   return PyLong_AsLongLong(number.get());
@@ -24,28 +23,16 @@ std::int64_t VersionOf(PyObject* tensor) {
 
 void* DataOf(PyObject* tensor) {
   void* data = nullptr;
-  if (g_torch.data_ptr(TorchHandle(tensor), &data)) return nullptr;
+  if (g_torch_functions.data_ptr(TorchHandle(tensor), &data)) return nullptr;
   return data;
 }
 
-struct TensorForm {
-  std::uint8_t dtype;
-  std::size_t rank;
-  const std::int64_t *sizes, *strides;
-};
-TensorForm FormOf(PyObject* tensor) {
-  const TorchApi::Offsets& at = g_torch.at;
-  const char* impl = static_cast<const char*>(TorchImpl(tensor));
-  const auto rank = std::size_t(TorchField<std::uint64_t>(impl, at.rank));
-  auto sizes = reinterpret_cast<const std::int64_t*>(impl + at.rank + 8);
-  const bool is_inline = rank <= TorchApi::kInline;
-  if (!is_inline) std::memcpy(&sizes, impl + at.rank + 8, sizeof sizes);
-  return {TorchField<std::uint8_t>(impl, at.dtype), rank, sizes,
-          sizes + (is_inline ? TorchApi::kInline : rank)};
+TorchLayout::Form FormOf(PyObject* tensor) {
+  return g_torch_layout.FormOf(static_cast<char*>(TorchImpl(tensor)));
 }
 
 void CheckTensor(PyObject* object) {
-  if (g_torch.is_fast && IsTorchTensor(object)) return;
+  if (g_torch_fast.is_on && IsTorchTensor(object)) return;
   ThrowTypeError("HeldTensors: " + Repr(object) + " is given, but must be a torch tensor.");
 }
 
@@ -69,18 +56,18 @@ void HeldTensors::Set(PyObject* rows) {
     if (!PyArg_ParseTuple(row, "nOp", &place, &tensor, &is_frozen)) throw ErrorSet{};
     CheckTensor(tensor);
     const std::int64_t version = is_frozen ? VersionOf(tensor) : -1;
-    const TensorForm form = FormOf(tensor);
+    const TorchLayout::Form form = FormOf(tensor);
     std::vector<std::int64_t> sizes(form.sizes, form.sizes + form.rank);
     sizes.insert(sizes.end(), form.strides, form.strides + form.rank);
     rows_.push_back(
-        {place, Py_NewRef(tensor), DataOf(tensor), form.dtype, std::move(sizes), version});
+        {place, Py_NewRef(tensor), DataOf(tensor), form.number, std::move(sizes), version});
   }
 }
 
 bool HeldTensors::HasForm(PyObject* tensor, const Row& row) {
-  const TensorForm form = FormOf(tensor);
+  const TorchLayout::Form form = FormOf(tensor);
   const std::size_t bytes = form.rank * sizeof(std::int64_t);
-  return form.dtype == row.dtype && 2 * form.rank == row.sizes.size() &&
+  return form.number == row.number && 2 * form.rank == row.sizes.size() &&
          !std::memcmp(form.sizes, row.sizes.data(), bytes) &&
          !std::memcmp(form.strides, row.sizes.data() + form.rank, bytes);
 }

@@ -28,7 +28,7 @@ class HeldTensors {
     Py_ssize_t place;
     PyObject* tensor;
     void* data;
-    std::uint8_t dtype;               // torch's number
+    std::uint8_t number;              // torch's number
     std::vector<std::int64_t> sizes;  // then the strides
     std::int64_t version;             // -1: its elements do not matter
   };

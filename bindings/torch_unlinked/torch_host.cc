@@ -5,8 +5,8 @@
 #include "anyop/runtime.h"
 #include "anyop/tensor.h"
 #include "bindings/host/slots.h"
-#include "torch_api.h"
 #include "torch_call.h"
+#include "torch_view.h"
 
 namespace anyop::python {
 namespace {
@@ -56,13 +56,15 @@ Ref MakeCapsule(const DLTensor& t, void* owner, void (*end)(void*)) {
 
 void* DataPointer(PyObject* tensor) {
   void* data = nullptr;
-  return g_torch.data_ptr(TorchHandle(tensor), &data) ? nullptr : data;
+  return g_torch_functions.data_ptr(TorchHandle(tensor), &data) ? nullptr : data;
 }
 
 // Of its storage; 0 where this torch does not tell.
 Py_ssize_t StorageBytes(PyObject* tensor) {
   std::int64_t bytes = 0;
-  if (g_torch.storage_bytes && g_torch.storage_bytes(TorchHandle(tensor), &bytes)) return -1;
+  if (g_torch_functions.storage_bytes &&
+      g_torch_functions.storage_bytes(TorchHandle(tensor), &bytes))
+    return -1;
   return Py_ssize_t(bytes);
 }
 
@@ -91,11 +93,11 @@ class Torch final : public Host {
   }
   bool ViewPlain(PyObject* object, anyop_host_view& view) const override {
     const PyTypeObject* type = Py_TYPE(object);
-    if (!g_torch.is_fast || (type != g_torch.tensor && type != g_torch.parameter)) return false;
+    if (!g_torch_fast.is_on || (type != g_torch.tensor && type != g_torch.parameter)) return false;
     auto* const impl = static_cast<char*>(TorchImpl(object));
     std::int64_t size;
-    const bool is_plain = !(TorchField<std::uint64_t>(impl, g_torch.at.keys) & g_torch.other_keys);
-    return is_plain && ViewTorch(impl, view.tensor, size) && (view.tensor.data || !size);
+    return g_torch_fast.IsPlain(g_torch_layout.Keys(impl)) &&
+           g_torch_layout.View(impl, view.tensor, size) && (view.tensor.data || !size);
   }
   const void* DataOf(PyObject* object) const override {
     if (!IsTensor(object)) return nullptr;
@@ -132,7 +134,7 @@ class Torch final : public Host {
     return ToText(advice.get(), "advice");
   }
   HostMemory MemoryOf(PyObject* object) const override {
-    if (!g_torch.data_ptr) return {};
+    if (!g_torch_functions.data_ptr) return {};
     return {Ref::Borrow(object), DataPointer(object), StorageBytes(object)};
   }
   bool Holds(const HostMemory& memory) const override {
@@ -140,11 +142,7 @@ class Torch final : public Host {
     return DataPointer(tensor) == memory.data && StorageBytes(tensor) == memory.bytes;
   }
   void CountWrite(PyObject* tensor) const override {
-    const auto keys = TorchField<std::uint64_t>(TorchImpl(tensor), g_torch.at.keys);
-    // Nobody counts the writes of inference tensors.
-    if ((keys & g_torch.training_keys) == g_torch.training_keys) {
-      g_torch.bump_version(TorchHandle(tensor));
-    }
+    if (HasVersion(tensor)) g_torch_functions.bump_version(TorchHandle(tensor));
   }
   PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override {
     return CallTorchOperator(info, slots);

@@ -319,7 +319,7 @@ struct SignatureParser : ExpressionParser {
     const Node& n = form.node(node);
     if (n.op == NodeOp::kVar) return true;
     if (n.op == NodeOp::kNeg) return CanSolve(n.a, var);
-    if (n.op != NodeOp::kAdd && n.op != NodeOp::kSub && n.op != NodeOp::kMul) return false;
+    if (!BindsSizes(n.op)) return false;
     const bool in_a = form.node(n.a).vars & var, in_b = form.node(n.b).vars & var;
     return in_a != in_b && CanSolve(in_a ? n.a : n.b, var);
   }

@@ -2,7 +2,9 @@
 // The parser of expressions and conditions, the language of sizes, `where` and `.when`. constexpr:
 // an operator's file runs it when it is compiled, the runtime when a library is loaded.
 #pragma once
+#include "anyop/arithmetic.h"
 #include "anyop/lexer.h"
+#include "anyop/parse_operators.h"
 
 namespace anyop::parse {
 
@@ -187,11 +189,6 @@ struct ExpressionParser : Lexer {
         start);
   }
 
-  // / and % floor, as when a call is evaluated (src/signature/evaluate.cc).
-  static constexpr std::int64_t Divided(NodeOp op, std::int64_t a, std::int64_t b) {
-    const std::int64_t floor = a / b - (a % b != 0 && (a < 0) != (b < 0));
-    return op == NodeOp::kMod ? a - floor * b : floor + (op == NodeOp::kCeilDiv && a % b != 0);
-  }
   struct Constant {
     bool known = false;
     std::int64_t value = 0;
@@ -204,31 +201,11 @@ struct ExpressionParser : Lexer {
     if (!IsArithmetic(n.op) && n.op != NodeOp::kNeg) return {};
     const Constant a = ConstantOf(n.a), b = n.op == NodeOp::kNeg ? Constant{true} : ConstantOf(n.b);
     if (!a.known || !b.known) return {};
-    std::int64_t value = 0;
-    bool overflow = false;
-    switch (n.op) {
-      case NodeOp::kNeg:
-        return {true, -a.value};
-      case NodeOp::kAdd:
-        overflow = __builtin_add_overflow(a.value, b.value, &value);
-        break;
-      case NodeOp::kSub:
-        overflow = __builtin_sub_overflow(a.value, b.value, &value);
-        break;
-      case NodeOp::kMul:
-        overflow = __builtin_mul_overflow(a.value, b.value, &value);
-        break;
-      case NodeOp::kMin:
-        return {true, a.value < b.value ? a.value : b.value};
-      case NodeOp::kMax:
-        return {true, a.value > b.value ? a.value : b.value};
-      default:
-        if (b.value == 0) Fail("this divides by zero", n.position);
-        return {true, Divided(n.op, a.value, b.value)};
-    }
-    // Without INT64_MIN no negation and no division overflows.
-    if (overflow || value == INT64_MIN) Fail("this goes beyond 63 bits", n.position);
-    return {true, value};
+    if (n.op == NodeOp::kNeg) return {true, -a.value};
+    const WholeNumber result = Compute(n.op, a.value, b.value);
+    if (result.fault == Fault::kDivisionByZero) Fail("this divides by zero", n.position);
+    if (result.fault == Fault::kOverflow) Fail("this goes beyond 63 bits", n.position);
+    return {true, result.value};
   }
 
   // Gives the nodes [from, to) their meaning and type, in their order: children lie before parents,
@@ -338,35 +315,11 @@ struct ExpressionParser : Lexer {
     return p >= 0 && form.params[std::size_t(p)].kind == ParamKind::kDType;
   }
   constexpr void ResolveOperator(Node& n) {
-    const Type a = n.a >= 0 ? form.node(n.a).type : Type::kInt;
-    const Type b = n.b >= 0 ? form.node(n.b).type : Type::kInt;
-    const bool a_list = n.a >= 0 && form.node(n.a).is_list,
-               b_list = n.b >= 0 && form.node(n.b).is_list;
-    if ((a_list || b_list) && (!IsComparison(n.op) || (a_list && b_list))) {
-      Fail("a list stands for its elements only where it is compared with a number", n.position);
-    }
-    if (IsArithmetic(n.op) || n.op == NodeOp::kNeg) {
-      if (!IsNumber(a) || !IsNumber(b)) Fail("arithmetic needs numbers", n.position);
-      n.type = a == Type::kFloat || b == Type::kFloat ? Type::kFloat : Type::kInt;
-      if (n.type == Type::kFloat && (n.op == NodeOp::kMod || n.op == NodeOp::kCeilDiv)) {
-        Fail("% and ceil_div need integers", n.position);
-      }
-    } else if (IsComparison(n.op)) {
-      if (IsNumber(a) != IsNumber(b) || (!IsNumber(a) && a != b)) {
-        Fail("these two cannot be compared", n.position);
-      }
-      if (!IsNumber(a) && n.op != NodeOp::kEq && n.op != NodeOp::kNe) {
-        Fail("words and dtypes have no order: use == or !=", n.position);
-      }
-      n.type = Type::kBool;
-    } else if (n.op == NodeOp::kAnd || n.op == NodeOp::kOr || n.op == NodeOp::kNot) {
-      if (a != Type::kBool || (n.b >= 0 && b != Type::kBool)) {
-        Fail("and, or, not need conditions", n.position);
-      }
-      n.type = Type::kBool;
-    } else if (n.op == NodeOp::kIn && a != Type::kDType) {
-      Fail("in needs a dtype variable or a dtype parameter on its left", n.position);
-    }
+    if (n.op < NodeOp::kAdd) return;  // a literal, or threads
+    const Node &a = form.node(n.a), &b = n.b < 0 ? a : form.node(n.b);
+    const Operands operands{a.type, b.type, a.is_list, b.is_list};
+    if (const char* error = WrongOperands(n.op, operands)) Fail(error, n.position);
+    n.type = ValueType(n.op, operands);
   }
 
   // One whole expression that ends at a comma or at the end of the text.

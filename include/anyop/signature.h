@@ -188,6 +188,10 @@ constexpr bool IsNumber(Type t) { return t <= Type::kBool; }
 constexpr bool IsComparison(NodeOp op) { return op >= NodeOp::kEq && op <= NodeOp::kGe; }
 constexpr bool IsArithmetic(NodeOp op) { return op >= NodeOp::kAdd && op <= NodeOp::kMax; }
 constexpr bool IsBinary(NodeOp op) { return op >= NodeOp::kAdd && op <= NodeOp::kOr; }
+// The operations that a call turns around to learn a variable from a size.
+constexpr bool BindsSizes(NodeOp op) {
+  return op == NodeOp::kAdd || op == NodeOp::kSub || op == NodeOp::kMul;
+}
 
 // One letter per C++ parameter that a kernel of this form must have; see Bind in op.h.
 constexpr std::string KernelLetters(const Form& form) {

@@ -86,7 +86,7 @@ std::vector<GraphTensor> GraphRecorder::Record(std::string_view op_name,
   std::vector<GraphArgument> arguments(std::size_t(op.n_params));
   std::uint64_t given = 0;
   const auto refuse = [&](const std::string& what) {
-    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + what);
+    Fail(ANYOP_INVALID_ARGUMENT, op.Message(what));
   };
   for (std::size_t k = 0; k < operands.size(); ++k) {
     const GraphOperand& o = operands[k];

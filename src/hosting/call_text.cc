@@ -21,7 +21,7 @@ bool IsPrintableAscii(char c) { return c >= ' ' && c <= '~'; }
 
 // "\x0a" for a byte that is no printable ASCII, so that any file and any compiler can hold the
 // text.
-std::string InQuotes(std::string_view text) {
+std::string InEscapedQuotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -48,8 +48,8 @@ std::string DTypeText(const Operator& op, int param, const DLTensor& t) {
   const int dtype = FromDL(t.dtype);
   if (dtype >= 0) return std::string(kDTypeNames[dtype]);
   const Param& p = op.contract->forms[0].params[std::size_t(param)];
-  Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + std::string(p.name) + " is " + Show(t) +
-                                   ", but anyop has no such dtype.");
+  Fail(ANYOP_INVALID_ARGUMENT,
+       op.Message(std::string(p.name) + " is " + Show(t) + ", but anyop has no such dtype."));
 }
 
 std::string ArgumentText(const Operator& op, int param, const anyop_value& v) {
@@ -124,7 +124,7 @@ class CallReader : public parse::Lexer {
     for (int i = 0; i < op.n_params; ++i) {
       const Param& p = contract.forms[0].params[std::size_t(i)];
       if (given >> i & 1 || p.has_default) continue;
-      Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + std::string(p.name) + " is missing.");
+      Fail(ANYOP_INVALID_ARGUMENT, op.Message(std::string(p.name) + " is missing."));
     }
     if (op.n_results) made->wanted = ReadResults(op);
     return made;
@@ -132,8 +132,8 @@ class CallReader : public parse::Lexer {
   [[noreturn]] static void RefuseName(const Operator& op, std::string_view name) {
     std::vector<std::string> known;
     for (const Param& p : op.contract->forms[0].params) known.emplace_back(p.name);
-    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": there is no argument '" +
-                                     std::string(name) + "'." + NearOrAll(name, known));
+    Fail(ANYOP_INVALID_ARGUMENT,
+         op.Message("there is no argument '" + std::string(name) + "'." + NearOrAll(name, known)));
   }
 
   void ReadArgument(OperatorText& made, int i) {
@@ -167,7 +167,7 @@ class CallReader : public parse::Lexer {
     }
     const std::string_view word = Word();
     if (contract.word(i, word) < 0) {
-      Fail(ANYOP_INVALID_ARGUMENT, made.op->display_name() + ": " + WordError(contract, i, word));
+      Fail(ANYOP_INVALID_ARGUMENT, made.op->Message(WordError(contract, i, word)));
     }
     call.SetWord(i, word);
   }
@@ -203,8 +203,8 @@ class CallReader : public parse::Lexer {
       } else if (name != "_") {
         parse::Fail("the operator's result in this place has another name", start);
       } else if (!result.is_optional) {
-        Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": the result " +
-                                         std::string(result.name) + " cannot be declined.");
+        Fail(ANYOP_INVALID_ARGUMENT,
+             op.Message("the result " + std::string(result.name) + " cannot be declined."));
       }
     }
     return wanted;
@@ -328,7 +328,7 @@ CallText ReadCallText(std::string_view text) {
   } catch (const SignatureError& e) {
     constexpr std::size_t kShown = 24;
     const std::size_t position = std::min(e.position, text.size());
-    const std::string rest = InQuotes(text.substr(position, kShown));
+    const std::string rest = InEscapedQuotes(text.substr(position, kShown));
     Fail(ANYOP_INVALID_ARGUMENT,
          "bound call: at character " + std::to_string(position + 1) + " of its text, " + rest +
              (text.size() - position > kShown ? " ..." : "") + ": " + e.what + ".");
@@ -362,17 +362,17 @@ std::string ScopeText(const ScopeState& scope) {
   if (scope.is_strict) add("strict");
   if (scope.is_batch_invariant) add("batch_invariant");
   if (scope.threads) add("threads = " + std::to_string(scope.threads));
-  if (scope.policy) add("policy = " + InQuotes(scope.policy->text));
+  if (scope.policy) add("policy = " + InEscapedQuotes(scope.policy->text));
   return out;
 }
 
 std::string ShowCallText(const GraphText& graph, const ScopeState& scope) {
   std::string out = std::string(kFormatName) + std::string(kFormatVersion);
   if (graph.path.empty()) {
-    out += " graph(" + InQuotes(graph.graph);
+    out += " graph(" + InEscapedQuotes(graph.graph);
   } else {
-    out += " saved(" + InQuotes(graph.path) + ", " + InQuotes(graph.name) + ", " +
-           InQuotes(graph.digest);
+    out += " saved(" + InEscapedQuotes(graph.path) + ", " + InEscapedQuotes(graph.name) + ", " +
+           InEscapedQuotes(graph.digest);
   }
   for (const GraphNumber& n : graph.numbers) out += ", " + n.name + " = " + ShowExact(n.value);
   return out + ")" + ScopeText(scope);

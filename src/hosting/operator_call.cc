@@ -22,7 +22,7 @@ class OperatorCall : public BoundCall {
     const Contract& contract = *op_.contract;
     std::string error;
     if (!CheckKinds(contract, own_.call.frame(), &error)) {
-      Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + error);
+      Fail(ANYOP_INVALID_ARGUMENT, op_.Message(error));
     }
     text_ = TextOfCall(op_, own_.call.frame(), own_.wanted, scope);
     AddInputs();
@@ -138,7 +138,7 @@ class OperatorCall : public BoundCall {
     ResultShape shapes[kMaxResults];
     std::string error;
     if (InferPartial(*op_.contract, frame, 0, shapes, &error) < 0) {
-      Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + error);
+      Fail(ANYOP_INVALID_ARGUMENT, op_.Message(error));
     }
     for (const int r : wanted_) *results++ = shapes[r];
   }
@@ -200,13 +200,13 @@ class GradientMaker {
     }
     for (std::size_t k = 0; k < wanted.size(); ++k) {
       if (!wanted[k] || is_found[k]) continue;
-      Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": " + forward_.inputs_[k].name +
-                                  " has no gradient, but one is wanted: " +
-                                  gradient_.display_name() + " computes none for it.");
+      Fail(ANYOP_UNSUPPORTED,
+           op_.Message(forward_.inputs_[k].name + " has no gradient, but one is wanted: " +
+                       gradient_.display_name() + " computes none for it."));
     }
     if (!results) {
       Fail(ANYOP_INVALID_ARGUMENT,
-           op_.display_name() + ": no input's gradient is wanted, but at least one must be.");
+           op_.Message("no input's gradient is wanted, but at least one must be."));
     }
     return results;
   }
@@ -214,7 +214,7 @@ class GradientMaker {
   void InferForward() {
     std::string error;
     if (InferPartial(*op_.contract, forward_.own_.call.frame(), 0, shapes_, &error) < 0) {
-      Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + error);
+      Fail(ANYOP_INVALID_ARGUMENT, op_.Message(error));
     }
   }
 
@@ -250,10 +250,10 @@ class GradientMaker {
       known += (known.empty() ? "'" : " or '") + w + "'";
     }
     const Param& p = gradient_.contract->forms[0].params[std::size_t(i)];
-    Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": " + std::string(p.name) + " is '" +
-                                std::string(word) + "', but must be " + known +
-                                " where a gradient is needed, because " + gradient_.display_name() +
-                                " takes no other.");
+    Fail(ANYOP_UNSUPPORTED,
+         op_.Message(std::string(p.name) + " is '" + std::string(word) + "', but must be " + known +
+                     " where a gradient is needed, because " + gradient_.display_name() +
+                     " takes no other."));
   }
 
   const OperatorCall& forward_;
@@ -269,7 +269,7 @@ BoundGradient OperatorCall::MakeGradient(std::span<const std::uint8_t> wanted,
                                          std::span<const std::uint8_t> given) const {
   const GradientWiring* wiring = GradientOf(op_);
   if (!wiring) {
-    Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": it has no gradient, but one is wanted.");
+    Fail(ANYOP_UNSUPPORTED, op_.Message("it has no gradient, but one is wanted."));
   }
   return GradientMaker(*this, *wiring, given).Make(wanted);
 }

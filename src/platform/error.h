@@ -11,6 +11,9 @@ namespace anyop {
 
 [[noreturn]] void Fail(int code, const std::string& text);
 
+// A name as texts give it: 'rms_norm'.
+inline std::string InQuotes(std::string_view name) { return "'" + std::string(name) + "'"; }
+
 // Insertions, deletions, substitutions and swaps of neighbours between two words.
 int EditDistance(std::string_view a, std::string_view b);
 

@@ -23,7 +23,7 @@ inline anyop_value ValueFor(const Operator& op, const Param& p, int i, anyop_val
     const std::string_view word(v.s, v.count);
     const int number = op.contract->word(i, word);
     if (number < 0) {
-      Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + WordError(*op.contract, i, word));
+      Fail(ANYOP_INVALID_ARGUMENT, op.Message(WordError(*op.contract, i, word)));
     }
     return WordValue(word, number);
   }
@@ -43,19 +43,18 @@ void FillArguments(const Operator& op, std::span<const Argument> args, anyop_val
       if (place < 0) {
         std::vector<std::string> known;
         for (const Param& p : form.params) known.emplace_back(p.name);
-        Fail(ANYOP_INVALID_ARGUMENT,
-             op.display_name() + ": there is no argument '" + name + "'." + NearOrAll(name, known));
+        Fail(ANYOP_INVALID_ARGUMENT, op.Message("there is no argument '" + std::string(name) +
+                                                "'." + NearOrAll(name, known)));
       }
     }
     if (place >= op.n_params) {
-      Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + std::to_string(args.size()) +
-                                       " arguments are given, but there are " +
-                                       std::to_string(op.n_params) + ".");
+      Fail(ANYOP_INVALID_ARGUMENT,
+           op.Message(std::to_string(args.size()) + " arguments are given, but there are " +
+                      std::to_string(op.n_params) + "."));
     }
     if (given >> place & 1) {
-      Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " +
-                                       std::string(form.params[std::size_t(place)].name) +
-                                       " is given twice.");
+      Fail(ANYOP_INVALID_ARGUMENT,
+           op.Message(std::string(form.params[std::size_t(place)].name) + " is given twice."));
     }
     given |= 1ull << place;
     frame[place] = ValueFor(op, form.params[std::size_t(place)], place, args[k].value());
@@ -63,7 +62,7 @@ void FillArguments(const Operator& op, std::span<const Argument> args, anyop_val
   for (int i = 0; i < op.n_params; ++i) {
     if (given >> i & 1 || DefaultValue(*op.contract, i, &frame[i])) continue;
     Fail(ANYOP_INVALID_ARGUMENT,
-         op.display_name() + ": " + std::string(form.params[std::size_t(i)].name) + " is missing.");
+         op.Message(std::string(form.params[std::size_t(i)].name) + " is missing."));
   }
 }
 
@@ -75,9 +74,9 @@ void RunCall(Operator& op, std::span<const Argument> args, std::span<const Array
   FillArguments(op, args, frame);
   const Form& form = op.contract->forms[0];
   if (int(given.size()) > op.n_results || (!results && int(given.size()) < op.n_results)) {
-    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + std::to_string(given.size()) +
-                                     " results are given, but there are " +
-                                     std::to_string(op.n_results) + ".");
+    Fail(ANYOP_INVALID_ARGUMENT,
+         op.Message(std::to_string(given.size()) + " results are given, but there are " +
+                    std::to_string(op.n_results) + "."));
   }
   for (int r = 0; r < op.n_results; ++r) {
     anyop_value& v = frame[op.n_params + r];
@@ -85,9 +84,9 @@ void RunCall(Operator& op, std::span<const Argument> args, std::span<const Array
     if (std::size_t(r) >= given.size()) continue;
     if (given[std::size_t(r)]->is_none()) {
       if (form.results[std::size_t(r)].is_optional) continue;
-      Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": the result " +
-                                       std::string(form.results[std::size_t(r)].name) +
-                                       " cannot be declined.");
+      Fail(ANYOP_INVALID_ARGUMENT,
+           op.Message("the result " + std::string(form.results[std::size_t(r)].name) +
+                      " cannot be declined."));
     }
     v = TensorValue(&given[std::size_t(r)]->tensor());
   }

@@ -9,46 +9,12 @@
 namespace anyop {
 namespace {
 
-// A value of INT64_MIN needs 64 bits: refused, so that negation and division cannot overflow.
-Number Checked(bool overflow, std::int64_t v) {
-  return overflow || v == INT64_MIN ? Unknown(Fault::kOverflow) : Int(v);
-}
-
 bool IsZero(const Number& n) { return n.known && !n.is_float && n.i == 0; }
 
-// Floors, as Python does. No fault but the division by zero: INT64_MIN never occurs (Checked).
-std::int64_t FloorDiv(std::int64_t a, std::int64_t b) {
-  const std::int64_t q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
-}
-
 Number OfInts(NodeOp op, std::int64_t x, std::int64_t y) {
-  std::int64_t v = 0;
-  bool overflow = false;
-  switch (op) {
-    case NodeOp::kAdd:
-      overflow = __builtin_add_overflow(x, y, &v);
-      return Checked(overflow, v);
-    case NodeOp::kSub:
-      overflow = __builtin_sub_overflow(x, y, &v);
-      return Checked(overflow, v);
-    case NodeOp::kMul:
-      overflow = __builtin_mul_overflow(x, y, &v);
-      return Checked(overflow, v);
-    case NodeOp::kMin:
-      return Int(x < y ? x : y);
-    case NodeOp::kMax:
-      return Int(x > y ? x : y);
-    case NodeOp::kDiv:
-    case NodeOp::kMod:
-    case NodeOp::kCeilDiv:
-      break;
-    default:
-      return Int(Holds(op, x, y));
-  }
-  if (y == 0) return Unknown(Fault::kDivisionByZero);
-  if (op == NodeOp::kMod) return Int(x - FloorDiv(x, y) * y);
-  return Int(op == NodeOp::kCeilDiv ? -FloorDiv(-x, y) : FloorDiv(x, y));
+  if (!IsArithmetic(op)) return Int(Holds(op, x, y));
+  const WholeNumber result = Compute(op, x, y);
+  return result.fault == Fault::kNone ? Int(result.value) : Unknown(result.fault);
 }
 
 Number OfFloats(NodeOp op, double x, double y) {
@@ -96,7 +62,8 @@ struct Evaluator {
   }
   Number GivenInt(std::int64_t v) const {
     Number n;
-    return IsGivenSymbol(v, &n) ? n : Checked(false, v);
+    if (IsGivenSymbol(v, &n)) return n;
+    return v == INT64_MIN ? Unknown(Fault::kOverflow) : Int(v);  // as Compute refuses it
   }
   Number GivenFloat(double v) const {
     Number n;

@@ -214,7 +214,7 @@ class Repairer {
     }
     return true;
   }
-  // Turns one side of every operator around, at random where both can change.
+  // Changes one side of every operator, at random where both can change.
   bool SetTo(int node, NodeOp op, std::int64_t target) {
     const Node& n = form_.node(node);
     if (!CanChange(node)) return false;
@@ -222,37 +222,37 @@ class Repairer {
     if (!IsArithmetic(n.op)) return false;
     const bool free_a = CanChange(n.a), free_b = CanChange(n.b);
     const bool in_a = free_a && (!free_b || random_() % 2);
-    const Number other = draft_.Eval(in_a ? n.b : n.a);
-    if (!other.known || other.is_float) return false;
+    const Number side = Invert(n.op, in_a, op, target, draft_.Eval(in_a ? n.b : n.a));
+    const bool is_negated = n.op == NodeOp::kSub && !in_a;
+    return side.known && SetTo(in_a ? n.a : n.b, is_negated ? Mirrored(op) : op, side.i);
+  }
+  // The value of one side with which `side operation other` is, or compares with, `target`; unknown
+  // where there is none.
+  Number Invert(NodeOp operation, bool is_left, NodeOp op, std::int64_t target,
+                const Number& other) const {
     // Sums and products of these fit; no generated call needs larger ones.
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
-    if (std::max(target, other.i) > kMost || std::min(target, other.i) < -kMost) return false;
-    const int side = in_a ? n.a : n.b;
-    switch (n.op) {
-      case NodeOp::kMul: {
-        if (other.i == 0 || (op == NodeOp::kEq && target % other.i)) return false;
-        const bool up = op == NodeOp::kGe || op == NodeOp::kGt;
-        const NodeOp rounded = up ? NodeOp::kCeilDiv : NodeOp::kDiv;
-        return SetTo(side, op, Compute(nullptr, rounded, Int(target), other).i);
-      }
-      case NodeOp::kAdd:
-      case NodeOp::kSub:
-      case NodeOp::kDiv:
-      case NodeOp::kCeilDiv: {
-        const Number turned = TurnedAround(nullptr, n.op, in_a, Int(target), other);
-        const bool is_negated = n.op == NodeOp::kSub && !in_a;
-        return turned.known && SetTo(side, is_negated ? Mirrored(op) : op, turned.i);
-      }
+    if (!other.known || other.is_float) return Unknown();
+    if (std::max(target, other.i) > kMost || std::min(target, other.i) < -kMost) return Unknown();
+    switch (operation) {
+      case NodeOp::kMul:
+        if (other.i == 0 || (op == NodeOp::kEq && target % other.i)) return Unknown();
+        if (op == NodeOp::kGe || op == NodeOp::kGt) {
+          return Compute(nullptr, NodeOp::kCeilDiv, Int(target), other);
+        }
+        break;
       case NodeOp::kMod: {  // a multiple, which stays small
         const std::int64_t k = 1 + std::int64_t(random_() % 3);
-        return in_a && op == NodeOp::kEq && other.i != 0 && SetTo(side, op, other.i * k + target);
+        const bool has_one = is_left && op == NodeOp::kEq && other.i != 0;
+        return has_one ? Int(other.i * k + target) : Unknown();
       }
       case NodeOp::kMin:
       case NodeOp::kMax:
-        return SetTo(side, op, target);
+        return Int(target);
       default:
-        return false;
+        break;
     }
+    return TurnedAround(nullptr, operation, is_left, Int(target), other);
   }
 
   Draft& draft_;

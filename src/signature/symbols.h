@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "anyop/arithmetic.h"
 #include "anyop/signature.h"
 
 namespace anyop {
-
-enum class Fault : std::uint8_t { kNone, kDivisionByZero, kOverflow };
 
 // Neither known nor a symbol: unknown. A truth value is 0 or 1.
 struct Number {

@@ -6,11 +6,6 @@
 
 namespace anyop {
 
-// The operations that give a size as a call's shapes bind it.
-constexpr bool BindsSizes(NodeOp op) {
-  return op == NodeOp::kAdd || op == NodeOp::kSub || op == NodeOp::kMul;
-}
-
 // The side s of `whole = s op other`; of `whole = other op s` where it is the right one. Of a
 // product: the quotient, rounded down. Unknown where the operation cannot be turned around.
 inline Number TurnedAround(Symbols* symbols, NodeOp op, bool is_left, const Number& whole,

@@ -48,6 +48,12 @@ class Ahead {
     }
   }
 
+  // The first tile of a split. That of the first split is asked for at once: nothing that is used
+  // before it could pace it.
+  [[gnu::always_inline]] void StartFirst(const Tile& tile) {
+    Start(tile);
+    if (std::exchange(is_first_, false)) PrefetchAll();
+  }
   void Start(const Tile& tile) {
     count_ = next_ = credit_ = 0;
     line_ = end_ = nullptr;
@@ -66,9 +72,6 @@ class Ahead {
 #pragma GCC unroll 4
     for (int i = 0; i < kBytes / kPortion; ++i) Prefetch();
   }
-  [[gnu::always_inline]] void PrefetchAll() {
-    while (next_ < count_ || line_ < end_) Prefetch();
-  }
 
  private:
   static constexpr int kPortion = 4 * 64;
@@ -84,6 +87,9 @@ class Ahead {
 #pragma GCC unroll 4
     for (int i = 0; i < kPortion; i += 64) __builtin_prefetch(line_ + i, 0, 2);
     line_ += kPortion;
+  }
+  [[gnu::always_inline]] void PrefetchAll() {
+    while (next_ < count_ || line_ < end_) Prefetch();
   }
   // Rows that lie together become one piece.
   void AddPieces(const Tensor& x, const std::int64_t* offset, std::uint64_t exists) {
@@ -118,7 +124,7 @@ class Ahead {
   const Tensor &keys_, &values_;
   const std::int64_t first_head_;
   std::int64_t heads_, row_heads_ = 1;  // heads that touch are one row: fewer pieces, fewer checks
-  bool is_off_;
+  bool is_off_, is_first_ = true;
   int count_ = 0, next_ = 0, credit_ = 0;
   const char *line_ = nullptr, *end_ = nullptr;  // what is left of a piece
   Piece piece_[2 * kTile * kFewHeads];
@@ -137,53 +143,48 @@ class FewQueries {
         item_(item),
         reader_(call.store, item.sequence.index),
         ahead_(call.store, item.heads, item.sequence.keys * call.sequences),
-        rows_(int(item.rows.size())),
-        heads_(int(item.heads.size())),
-        dk_(call.query.dim(2)),
-        dv_(call.y.dim(2)) {
-    const FewScratch<std::int64_t> parts(heads_, PaddedRows(), dk_, dv_);
+        sizes_{int(item.rows.size()), int(item.heads.size()), call.query.dim(2), call.y.dim(2)} {
+    const FewScratch<std::int64_t> parts(sizes_.heads, PaddedRows(), sizes_.dk, sizes_.dv);
     const Placed placed(scratch);
-    q_row_ = parts.q_row, v_row_ = parts.v_row;
-    q_ = placed[parts.queries], scores_ = placed[parts.scores];
-    sums_ = placed[parts.sums], totals_ = placed[parts.totals];
+    sizes_.q_row = parts.q_row, sizes_.v_row = parts.v_row;
+    scratch_ = {placed[parts.queries], placed[parts.scores], placed[parts.sums],
+                placed[parts.totals]};
     const std::int64_t group = call.group();
-    for (int r = 0; r < rows_; ++r) {
-      position_[r] = item.sequence.Position((item.rows.begin + r) / group);
-      seen_[r] = call.options.Visible(position_[r], item.sequence.keys);
-      if (seen_[r].size() == 0) continue;
-      all_ = all_.size()
-                 ? Range{std::min(all_.begin, seen_[r].begin), std::max(all_.end, seen_[r].end)}
-                 : seen_[r];
+    Range& all = seen_.all;
+    for (int r = 0; r < sizes_.rows; ++r) {
+      seen_.position[r] = item.sequence.Position((item.rows.begin + r) / group);
+      const Range keys = call.options.Visible(seen_.position[r], item.sequence.keys);
+      seen_.keys[r] = keys;
+      if (keys.size() == 0) continue;
+      all = all.size() ? Range{std::min(all.begin, keys.begin), std::max(all.end, keys.end)} : keys;
     }
   }
 
   // The positions that any row sees.
-  Range all() const { return all_; }
+  Range all() const { return seen_.all; }
 
   // Computes the part of the rows' results that comes from split `index`.
   void RunSplit(std::int64_t index) {
     Self& self = static_cast<Self&>(*this);
-    std::fill(state_, state_ + heads_ * kFewQueries, RowSum{});
-    std::fill(sums_, sums_ + heads_ * PaddedRows() * v_row_, 0.0f);
-    const Range part = Intersect(all_, {index * kSplit, (index + 1) * kSplit});
+    std::fill(state_, state_ + sizes_.heads * kFewQueries, RowSum{});
+    std::fill_n(scratch_.sums, sizes_.heads * PaddedRows() * sizes_.v_row, 0.0f);
+    const Range part = Intersect(seen_.all, {index * kSplit, (index + 1) * kSplit});
     if (part.size() == 0) return;
     const Tensor &k = call_.store.keys, &v = call_.store.values;
     Tile tiles[2];
     Tile *tile = &tiles[0], *next = &tiles[1];
-    reader_.Read(part.begin / kTile * kTile, all_, tile);
-    ahead_.Start(*tile);
-    if (std::exchange(is_first_, false)) ahead_.PrefetchAll();
+    reader_.Read(part.begin / kTile * kTile, seen_.all, tile);
+    ahead_.StartFirst(*tile);
     for (std::int64_t p = tile->first; p < part.end; p += kTile) {
-      reader_.Read(p + kTile, all_, next);
+      reader_.Read(p + kTile, seen_.all, next);
       ahead_.Start(*next);
-      for (int r = 0; r < rows_; ++r) lanes_[r] = tile->Lanes(seen_[r]);
-      for (int h = 0; h < heads_; ++h) {
+      for (int r = 0; r < sizes_.rows; ++r) seen_.lanes[r] = tile->Lanes(seen_.keys[r]);
+      for (int h = 0; h < sizes_.heads; ++h) {
         const std::int64_t head = item_.heads.begin + h;
-        keys_ = k.base<const C>() + head * k.stride(-2);
-        values_ = v.base<const C>() + head * v.stride(-2);
+        head_ = {k.base<const C>() + head * k.stride(-2), v.base<const C>() + head * v.stride(-2)};
         const ScoreRule rule(call_, head);
-        for (int r = 0; r < rows_; r += 4) {
-          VisitRows<4>(rows_ - r, [&](auto rows) { self.RunRows(*tile, rule, h, r, rows); });
+        for (int r = 0; r < sizes_.rows; r += 4) {
+          VisitRows<4>(sizes_.rows - r, [&](auto rows) { self.RunRows(*tile, rule, h, r, rows); });
         }
       }
       std::swap(tile, next);
@@ -194,12 +195,35 @@ class FewQueries {
   const RowSum& state(int head, int row) const { return state_[head * kFewQueries + row]; }
   const float* sums(int head, int row) const { return Sums(head, row); }
   // Where the sums of a row over all splits may be kept.
-  float* total(int head, int row) const { return totals_ + Index(head, row) * v_row_; }
+  float* total(int head, int row) const {
+    return scratch_.totals + Index(head, row) * sizes_.v_row;
+  }
 
  protected:
-  int PaddedRows() const { return (rows_ + 3) / 4 * 4; }
+  struct Sizes {
+    int rows, heads;
+    std::int64_t dk, dv;
+    std::int64_t q_row = 0, v_row = 0;  // of the rows in the scratch memory
+  };
+  struct Scratch {
+    float* queries;        // [heads, padded rows, q_row]
+    float* scores;         // [rows, kScoreRow]
+    float *sums, *totals;  // [heads, padded rows, v_row]
+  };
+  // What the rows see.
+  struct SeenKeys {
+    Range all{0, 0};  // positions that any row sees
+    Range keys[kFewQueries];
+    std::int64_t position[kFewQueries];  // of the query
+    Tile::Run lanes[kFewQueries];        // of the tile that runs
+  };
+  struct HeadMemory {
+    const C *keys, *values;
+  };
+
+  int PaddedRows() const { return (sizes_.rows + 3) / 4 * 4; }
   std::int64_t Index(int head, int row) const { return head * PaddedRows() + row; }
-  float* Sums(int head, int row) const { return sums_ + Index(head, row) * v_row_; }
+  float* Sums(int head, int row) const { return scratch_.sums + Index(head, row) * sizes_.v_row; }
   std::int64_t Token(int row) const {
     return item_.sequence.query_begin + (item_.rows.begin + row) / call_.group();
   }
@@ -211,7 +235,7 @@ class FewQueries {
   template <int kN>
   std::pair<Tile::Run, Tile::Run> SeenLanes(int first, Int<kN>) const {
     Tile::Run any{kTile, 0}, every{0, kTile};
-    for (const Tile::Run& lanes : std::span(lanes_ + first, std::size_t(kN))) {
+    for (const Tile::Run& lanes : std::span(seen_.lanes + first, std::size_t(kN))) {
       any = {std::min(any.begin, lanes.begin), std::max(any.end, lanes.end)};
       every = {std::max(every.begin, lanes.begin), std::min(every.end, lanes.end)};
     }
@@ -225,20 +249,11 @@ class FewQueries {
   const QueryRows item_;
   TileReader reader_;
   Ahead<C> ahead_;
-  int rows_, heads_;
-  std::int64_t dk_, dv_, q_row_, v_row_;
-  float* q_;                                     // [heads, padded rows, q_row]
-  float* scores_;                                // [rows, kScoreRow]
-  float *sums_, *totals_;                        // [heads, padded rows, v_row]
-  const C *keys_ = nullptr, *values_ = nullptr;  // of the head that runs
-  Tile::Run lanes_[kFewQueries];                 // of the tile that runs
-  std::int64_t position_[kFewQueries];
+  Sizes sizes_;
+  Scratch scratch_;
+  HeadMemory head_{};  // of the head that runs
+  SeenKeys seen_;
   RowSum state_[kFewHeads * kFewQueries];
-
- private:
-  Range all_{0, 0};
-  Range seen_[kFewQueries];
-  bool is_first_ = true;
 };
 
 }  // namespace ANYOP_ISA

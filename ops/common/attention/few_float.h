@@ -80,22 +80,22 @@ class FewRows : public FewQueries<FewRows<C, Form>, C> {
  public:
   FewRows(const AttentionCall& call, const QueryRows& item, char* scratch)
       : Few(call, item, scratch) {
-    for (int h = 0; h < heads_; ++h) {
-      for (int r = 0; r < rows_; ++r) {
-        Form::LoadQuery(call, this->Token(r), this->Head(h, r), q_ + (h * rows_ + r) * q_row_);
+    for (int h = 0; h < sizes_.heads; ++h) {
+      for (int r = 0; r < sizes_.rows; ++r) {
+        Form::LoadQuery(call, this->Token(r), this->Head(h, r), Query(h, r));
       }
     }
   }
 
   void FinishSums() {
-    for (int h = 0; h < heads_; ++h) {
-      for (int r = 0; r < rows_; ++r) Form::FinishSums(this->Sums(h, r), v_row_);
+    for (int h = 0; h < sizes_.heads; ++h) {
+      for (int r = 0; r < sizes_.rows; ++r) Form::FinishSums(this->Sums(h, r), sizes_.v_row);
     }
   }
 
   template <int kN>
   void RunRows(const Tile& tile, const ScoreRule& rule, int head, int first, Int<kN> rows) {
-    const Tile::Run* lanes = lanes_ + first;
+    const Tile::Run* lanes = seen_.lanes + first;
     const auto [any, every] = this->SeenLanes(first, rows);
     tile.ForRuns(any.begin, any.end, [&](int a, int b) { Dots(tile, a, b, head, first, rows); });
     for (int r = 0; r < kN; ++r) Softmax(tile, rule, head, first + r);
@@ -114,35 +114,37 @@ class FewRows : public FewQueries<FewRows<C, Form>, C> {
   }
 
  private:
-  using Few::call_, Few::item_, Few::rows_, Few::heads_, Few::dk_, Few::dv_;
-  using Few::lanes_, Few::position_, Few::state_, Few::ahead_;
-  using Few::q_, Few::q_row_, Few::v_row_, Few::scores_, Few::keys_, Few::values_;
+  using Few::sizes_, Few::scratch_, Few::head_, Few::seen_, Few::state_, Few::ahead_;
+
+  float* Query(int head, int row) const {
+    return scratch_.queries + (head * sizes_.rows + row) * sizes_.q_row;
+  }
 
   // Dot products of the keys in lanes [begin, end), four at a time, with kN rows.
   template <int kN>
   void Dots(const Tile& tile, int begin, int end, int head, int first, Int<kN>) {
-    const float* q = q_ + (head * rows_ + first) * q_row_;
+    const float* q = Query(head, first);
     for (int t = begin; t < end; t += 4) {
       const C* k[4];
-      for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::min(t + i, end - 1)];
+      for (int i = 0; i < 4; ++i) k[i] = head_.keys + tile.key[std::min(t + i, end - 1)];
       F32 sum[kN][4];
-      Form::FourDots(k, q, q_row_, dk_, sum, [&](auto bytes) [[gnu::always_inline]] {
+      Form::FourDots(k, q, sizes_.q_row, sizes_.dk, sum, [&](auto bytes) [[gnu::always_inline]] {
         if (first == 0) ahead_.template Used<bytes()>();
       });
-      StoreSums(sum, scores_ + first * kScoreRow + t, kScoreRow);
+      StoreSums(sum, scratch_.scores + first * kScoreRow + t, kScoreRow);
     }
   }
 
   // Scores become weights exp(score - largest); the row's sums are rescaled if largest grew.
   void Softmax(const Tile& tile, const ScoreRule& rule, int head, int row) {
-    float* s = scores_ + row * kScoreRow;
+    float* s = scratch_.scores + row * kScoreRow;
     const F32 slope = Set(this->Slope(head, row));
     for (int t = 0; t < kTile; t += kLanes) {
       F32 distance = Zero();
-      if (rule.has_slopes) distance = Distances(tile.first + t - position_[row]);
+      if (rule.has_slopes) distance = Distances(tile.first + t - seen_.position[row]);
       Store(s + t, rule(Load(s + t), slope, distance));
     }
-    const Tile::Run lanes = lanes_[row];
+    const Tile::Run lanes = seen_.lanes[row];
     if (!tile.is_full() || lanes.begin > 0 || lanes.end < kTile) Hide(tile, lanes, s);
     F32 most = Load(s);
     for (int t = kLanes; t < kTile; t += kLanes) most = Max(most, Load(s + t));
@@ -162,7 +164,8 @@ class FewRows : public FewQueries<FewRows<C, Form>, C> {
     const float factor = state.is_empty() ? 0.0f : std::exp(state.largest - base);
     state = {largest, state.sum * factor + tile_sum};
     float* sums = this->Sums(head, row);
-    for (std::int64_t e = 0; e < v_row_; e += kLanes) Store(sums + e, Load(sums + e) * Set(factor));
+    for (std::int64_t e = 0; e < sizes_.v_row; e += kLanes)
+      Store(sums + e, Load(sums + e) * Set(factor));
   }
 
   static F32 Distances(std::int64_t first) {
@@ -184,7 +187,7 @@ class FewRows : public FewQueries<FewRows<C, Form>, C> {
   template <int kN>
   void AddValues(const Tile& tile, Tile::Run lanes, int head, int first, Int<kN> rows) {
     if (lanes.begin >= lanes.end) return;
-    Form::ForColumns(dv_, [&](std::int64_t e, auto wide, auto count) [[gnu::always_inline]] {
+    Form::ForColumns(sizes_.dv, [&](std::int64_t e, auto wide, auto count) [[gnu::always_inline]] {
       AddColumns<wide()>(tile, lanes, head, first, rows, e, count);
     });
   }
@@ -192,19 +195,19 @@ class FewRows : public FewQueries<FewRows<C, Form>, C> {
   template <int kWide, int kN, class Count>
   [[gnu::always_inline]] void AddColumns(const Tile& tile, Tile::Run lanes, int head, int first,
                                          Int<kN>, std::int64_t column, Count count) {
-    const float* p = scores_ + first * kScoreRow;
+    const float* p = scratch_.scores + first * kScoreRow;
     float* sums = this->Sums(head, first) + column;
     F32 sum[kN][kWide];
 #pragma GCC unroll 4
     for (int r = 0; r < kN; ++r) {
 #pragma GCC unroll 4
-      for (int j = 0; j < kWide; ++j) sum[r][j] = Load(sums + r * v_row_ + j * kLanes);
+      for (int j = 0; j < kWide; ++j) sum[r][j] = Load(sums + r * sizes_.v_row + j * kLanes);
     }
     tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) [[gnu::always_inline]] {
       for (int t = a; t < b; ++t) {
         if (first == 0) ahead_.template Used<kWide * kLanes* int(sizeof(C))>();
         F32 x[kWide];
-        Form::LoadValues(values_ + tile.value[t] + column, count, x);
+        Form::LoadValues(head_.values + tile.value[t] + column, count, x);
 #pragma GCC unroll 4
         for (int r = 0; r < kN; ++r) {
           const F32 w = Set(p[r * kScoreRow + t]);
@@ -216,7 +219,7 @@ class FewRows : public FewQueries<FewRows<C, Form>, C> {
 #pragma GCC unroll 4
     for (int r = 0; r < kN; ++r) {
 #pragma GCC unroll 4
-      for (int j = 0; j < kWide; ++j) Store(sums + r * v_row_ + j * kLanes, sum[r][j]);
+      for (int j = 0; j < kWide; ++j) Store(sums + r * sizes_.v_row + j * kLanes, sum[r][j]);
     }
   }
 };

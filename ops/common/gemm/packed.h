@@ -7,6 +7,7 @@
 #include "ops/common/gemm/amx.h"
 #include "ops/common/gemm/buffers.h"
 #include "ops/common/gemm/call.h"
+#include "ops/common/gemm/group_cursor.h"
 #include "ops/common/gemm/tile.h"
 #include "ops/common/transpose.h"
 #include "ops/common/workspace.h"
@@ -234,32 +235,24 @@ struct PackedProduct {
                       typename M::Sum* partial, Weights&& weights, Ahead&& ahead_of,
                       F&& store) const {
     const std::int64_t begin = g * group, end = Min(rows, begin + group), steps = p.steps();
-    // The blocks share the prefetch in whole lines for each step of k: all, a half, a quarter.
-    const std::int64_t blocks = (end - begin + block - 1) / block;
-    std::int64_t share = kStepBytesOf<M>;
-    for (std::int64_t n = 2; n <= blocks && share > 64; n *= 2) share /= 2;
+    GroupCursor<M> at((end - begin + block - 1) / block, block, partial);
     Tiles<M> tiles;
     alignas(64) typename M::Sum sums[M::kRows * kPanel];
     for (std::int64_t l = 0; l == 0 || l < steps; l += kChunkSteps<M>) {
       const std::int64_t count = Min(kChunkSteps<M>, steps - l);
-      const bool is_first = l == 0, is_last = l + count == steps;
-      typename M::Sum* waiting = is_first && is_last ? nullptr : partial;
+      const bool is_last = l + count == steps;
+      at.StartChunk(l == 0, is_last);
       for (std::int64_t i_panel = panel; i_panel < end_panel; ++i_panel) {
         const Weight* w = weights(i_panel, l, count);
-        const Weight* next = i_panel + 1 < end_panel ? ahead_of(i_panel + 1, l)
-                             : is_last               ? ahead_of(end_panel, 0)
-                                                     : ahead_of(panel, l + count);
-        std::int64_t step = next ? share : 0;
-        const char* ahead = reinterpret_cast<const char*>(next ? next : w);
-        const char* ahead_end = ahead + count * kStepBytesOf<M>;
-        for (std::int64_t i = begin; i < end; i += block) {
+        at.StartPanel(w,
+                      i_panel + 1 < end_panel ? ahead_of(i_panel + 1, l)
+                      : is_last               ? ahead_of(end_panel, 0)
+                                              : ahead_of(panel, l + count),
+                      count);
+        for (std::int64_t i = begin; i < end; i += block, at.NextBlock()) {
           const std::int64_t r = Min(block, end - i);
-          tiles.Multiply(r, Row(i) + l * r * 2, w, count, ahead, step, {waiting, is_first, is_last},
-                         sums);
-          if (waiting) waiting += block * kPartialSums<M>;
+          tiles.Multiply(r, Row(i) + l * r * 2, w, count, at.ahead(), at.step(), at.sums(), sums);
           if (is_last) store(sums, i, r, i_panel);
-          ahead += count * step;
-          if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(w);
         }
       }
     }

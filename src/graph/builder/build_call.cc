@@ -2,6 +2,7 @@
 // Calls of the graph builder.
 #include "graph/builder/builder.h"
 #include "graph/builder/points.h"
+#include "graph/builder/proof.h"
 #include "platform/error.h"
 #include "runtime/registry/operator.h"
 #include "signature/defaults.h"
@@ -12,7 +13,7 @@ GraphArgument GraphBuilder::Default(const Operator& op, int i) const {
   const Param& p = op.contract->forms[0].params[std::size_t(i)];
   anyop_value v{};
   if (!DefaultValue(*op.contract, i, &v)) {
-    Refuse(op.display_name() + ": " + std::string(p.name) + " is missing.");
+    Refuse(op.Message(std::string(p.name) + " is missing."));
   }
   return LiteralArgument(v);
 }
@@ -22,8 +23,8 @@ GraphArgument GraphBuilder::Default(const Operator& op, int i) const {
 void GraphBuilder::Complete(const Operator& op, std::vector<GraphArgument>* arguments) const {
   const Form& form = op.contract->forms[0];
   if (arguments->size() > std::size_t(op.n_params)) {
-    Refuse(op.display_name() + ": " + std::to_string(arguments->size()) +
-           " arguments are given, but there are " + std::to_string(op.n_params) + ".");
+    Refuse(op.Message(std::to_string(arguments->size()) + " arguments are given, but there are " +
+                      std::to_string(op.n_params) + "."));
   }
   for (int i = int(arguments->size()); i < op.n_params; ++i) {
     arguments->push_back(Default(op, i));
@@ -38,10 +39,9 @@ void GraphBuilder::Complete(const Operator& op, std::vector<GraphArgument>* argu
       a = ValuesArgument({});
     }
     if (a.kind == GraphArgument::kWord && op.contract->word(i, a.word) < 0) {
-      Refuse(op.display_name() + ": " +
-             (p.kind == ParamKind::kWord
-                  ? WordError(*op.contract, i, a.word)
-                  : std::string(p.name) + " is the word '" + a.word + "', but cannot be one."));
+      Refuse(op.Message((p.kind == ParamKind::kWord ? WordError(*op.contract, i, a.word)
+                                                    : std::string(p.name) + " is the word '" +
+                                                          a.word + "', but cannot be one.")));
     }
     // Sizes are computed over symbols: as one, a whole number of the call may decide a shape.
     if (a.kind == GraphArgument::kValue && graph_.value(a.values[0]).symbol >= 0) {
@@ -57,9 +57,9 @@ void GraphBuilder::CheckKind(const Operator& op, int i, const GraphArgument& a) 
     const GraphValue& v = graph_.value(value);
     const bool is_number = v.kind == GraphValue::kScalar;
     if (is_number == IsTensor(p.kind)) {
-      Refuse(op.display_name() + ": " + std::string(p.name) + " is " + v.name + ", a " +
-             (is_number ? "number" : "tensor") + ", but must be a " +
-             (is_number ? "tensor" : "number") + ".");
+      Refuse(op.Message(std::string(p.name) + " is " + v.name + ", a " +
+                        (is_number ? "number" : "tensor") + ", but must be a " +
+                        (is_number ? "tensor" : "number") + "."));
     }
     if (p.is_mut) CheckWritten(op, p.name, value);
   }
@@ -69,9 +69,9 @@ void GraphBuilder::CheckWritten(const Operator& op, std::string_view what, int v
   const GraphValue& root = graph_.value(graph_.Root(value));
   // Passes fold and pack both, and constants are copied to devices: a write would not be seen.
   if (root.kind != GraphValue::kConstant && !root.is_frozen) return;
-  Refuse(op.display_name() + ": " + std::string(what) + " is " + graph_.value(value).name +
-         ", which is written, but is " + (root.is_frozen ? "frozen state" : "a constant") +
-         " of the graph.");
+  Refuse(op.Message(std::string(what) + " is " + graph_.value(value).name +
+                    ", which is written, but is " +
+                    (root.is_frozen ? "frozen state" : "a constant") + " of the graph."));
 }
 
 std::vector<int> GraphBuilder::Call(Operator& op, std::vector<GraphArgument> arguments,
@@ -84,26 +84,28 @@ std::vector<int> GraphBuilder::Call(Operator& op, std::vector<GraphArgument> arg
     if (into >= 0) {
       CheckValue(into, "a result");
       if (graph_.value(into).kind == GraphValue::kScalar) {
-        Refuse(op.display_name() + ": " + std::string(form.results[std::size_t(r)].name) +
-               " is written into " + graph_.value(into).name +
-               ", a number, but must be written into a tensor.");
+        Refuse(op.Message(std::string(form.results[std::size_t(r)].name) + " is written into " +
+                          graph_.value(into).name +
+                          ", a number, but must be written into a tensor."));
       }
       CheckWritten(op, form.results[std::size_t(r)].name, into);
     }
     if (options.declined >> r & 1 && !form.results[std::size_t(r)].is_optional) {
-      Refuse(op.display_name() + ": the result " + std::string(form.results[std::size_t(r)].name) +
-             " cannot be declined.");
+      Refuse(op.Message("the result " + std::string(form.results[std::size_t(r)].name) +
+                        " cannot be declined."));
     }
     node.into |= std::uint32_t(into >= 0) << r;
     node.results.push_back(into);
   }
   // Nothing has been added so far: a refused call leaves the graph as it was.
-  const std::string error = points_->TryNode(graph_, node);
+  std::vector<InferredResult> inferred;
+  const std::string error = Infer(node, &inferred);
   if (!error.empty()) Refuse(error);
   const int number = int(graph_.nodes.size());
   for (int r = 0; r < op.n_results; ++r) {
     if (node.into >> r & 1 || options.declined >> r & 1) continue;
-    node.results[std::size_t(r)] = AddResult(number, r, r == 0 ? options.name : "");
+    node.results[std::size_t(r)] =
+        AddResult(number, r, inferred[std::size_t(r)], r == 0 ? options.name : "");
   }
   graph_.nodes.push_back(node);
   return node.results;
@@ -112,14 +114,22 @@ std::vector<int> GraphBuilder::Call(Operator& op, std::vector<GraphArgument> arg
 GraphArgument GraphBuilder::Evaluated(const Contract& contract, const GraphNode& call,
                                       const Expression& expression) const {
   Size size;
-  if (!points_->Evaluate(graph_, contract, call, expression, &size)) {
+  if (!proof_->Evaluate(graph_, contract, call, expression, &size)) {
     Refuse(contract.name + ": " + expression.text + " has no value here.");
   }
   return SizeArgument(size);
 }
 
-int GraphBuilder::AddResult(int number, int r, std::string_view name) {
-  const InferredResult& result = points_->inferred(r);
+// The error of a call that is neither proven nor right at two points.
+std::string GraphBuilder::Infer(const GraphNode& node, std::vector<InferredResult>* results) {
+  if (proof_->Prove(graph_, node, results)) return points_->TryProven(graph_, *results);
+  std::string error = points_->TryNode(graph_, node);
+  if (error.empty() && results->empty()) *results = points_->TriedResults();
+  return error;
+}
+
+int GraphBuilder::AddResult(int number, int r, const InferredResult& result,
+                            std::string_view name) {
   GraphValue v;
   v.dtype = result.dtype;
   v.node = number;

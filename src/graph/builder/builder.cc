@@ -12,7 +12,8 @@
 
 namespace anyop {
 
-GraphBuilder::GraphBuilder() : points_(std::make_unique<GraphPoints>()) {}
+GraphBuilder::GraphBuilder()
+    : proof_(std::make_unique<GraphProof>()), points_(std::make_unique<GraphPoints>()) {}
 GraphBuilder::~GraphBuilder() = default;
 
 void GraphBuilder::Refuse(const std::string& text) const {
@@ -253,6 +254,7 @@ Graph GraphBuilder::Finish() {
   names_.clear();
   symbols_.clear();
   sizes_of_.clear();
+  proof_ = std::make_unique<GraphProof>();
   points_ = std::make_unique<GraphPoints>();
   return done;
 }

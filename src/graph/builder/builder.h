@@ -26,6 +26,8 @@ namespace anyop {
 struct Contract;
 struct Expression;
 class GraphPoints;
+class GraphProof;
+struct InferredResult;
 
 class GraphBuilder {
  public:
@@ -108,7 +110,8 @@ class GraphBuilder {
 
   int Add(GraphValue value, std::string_view name);
   int AddView(int base, GraphView view);
-  int AddResult(int number, int result, std::string_view name);
+  std::string Infer(const GraphNode& node, std::vector<InferredResult>* results);
+  int AddResult(int number, int result, const InferredResult& inferred, std::string_view name);
   int NewSymbol(std::string name, int value, int dimension);
   void Complete(const Operator& op, std::vector<GraphArgument>* arguments) const;
   void CheckValue(int value, const char* what) const;
@@ -122,7 +125,8 @@ class GraphBuilder {
   std::map<std::string, int, std::less<>> symbols_;  // by name
   std::map<int, std::vector<int>> sizes_of_;         // by value: symbols that are its sizes
   std::string place_;
-  std::unique_ptr<GraphPoints> points_;  // infers calls, and tries what it cannot prove
+  std::unique_ptr<GraphProof> proof_;
+  std::unique_ptr<GraphPoints> points_;
 };
 
 }  // namespace anyop

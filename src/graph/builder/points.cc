@@ -2,14 +2,12 @@
 #include "graph/builder/points.h"
 
 #include <algorithm>
-#include <bit>
 #include <exception>
 
 #include "anyop/value.h"
 #include "platform/error.h"
 #include "runtime/registry/operator.h"
 #include "signature/binding.h"
-#include "signature/symbolic.h"
 
 namespace anyop {
 namespace {
@@ -153,7 +151,7 @@ void GraphPoints::Infer(const Graph& graph, const GraphNode& node, Point* p) con
   std::string error;
   const int form = Check(*op.contract, frame, &bindings, &error, ScalarParams(graph, node));
   if (form < 0 || !InferResults(*op.contract, form, bindings, frame, results, &error)) {
-    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+    Fail(ANYOP_INVALID_ARGUMENT, op.Message(error));
   }
   for (int r = 0; r < op.n_results; ++r) {
     const ResultShape& s = results[r];
@@ -161,98 +159,28 @@ void GraphPoints::Infer(const Graph& graph, const GraphNode& node, Point* p) con
   }
 }
 
-bool GraphPoints::FillSymbolic(const Graph& graph, const GraphNode& node, anyop_value* frame,
-                               std::vector<const DLTensor*>* lists) {
-  numbers_.Forget(n_numbers_);
-  for (std::size_t v = places_.size(); v < graph.values.size(); ++v) {
-    const GraphValue& value = graph.values[v];
-    std::vector<std::int64_t>& shape = shapes_.emplace_back();
-    for (const Size& s : value.shape) {
-      // The whole size of a dimension is never below 0; a symbol in n - 1 alone, or a number of
-      // the call, may be.
-      if (value.kind == GraphValue::kInput && s.symbol() >= 0) numbers_.AddSizeSymbol(s.symbol());
-      shape.push_back(numbers_.Bits(s));
-    }
-    DLTensor& t = tensors_.emplace_back();
-    FillTensor(&t, nullptr, kHostDevice, ToDL(value.dtype), int(shape.size()), shape.data());
-    places_.push_back(value.kind == GraphValue::kScalar ? nullptr : &t);
-    // Any value will do for a number of the call: ScalarParams says that it is unknown.
-    scalars_.push_back(value.scalar == ParamKind::kFloat ? FloatValue(0) : BoolValue(false));
-  }
-  // Only new symbols, so that the time for a call does not grow with the graph.
-  for (; n_symbols_ < graph.symbols.size(); ++n_symbols_) {
-    if (graph.symbols[n_symbols_].value >= 0) numbers_.AddSizeSymbol(int(n_symbols_));
-  }
-  n_numbers_ = numbers_.size();
-  lists->resize(ListElements(node) + 1);
-  FillFrame({graph, {}, places_, scalars_, &numbers_}, node, frame, lists->data());
-  return std::all_of(node.arguments.begin(), node.arguments.end(), [](const GraphArgument& a) {
-    const auto is_symbol = [](double f) { return IsSymbol(std::bit_cast<std::int64_t>(f)); };
-    return !IsSymbol(a.i) && !is_symbol(a.f) &&
-           std::none_of(a.ints.begin(), a.ints.end(), IsSymbol) &&
-           std::none_of(a.floats.begin(), a.floats.end(), is_symbol);
-  });
-}
-
-bool GraphPoints::Prove(const Graph& graph, const GraphNode& node) {
-  inferred_.clear();
-  const Operator& op = *node.op;
-  anyop_value frame[kMaxParams + kMaxResults];
-  std::vector<const DLTensor*> lists;
-  ResultShape results[kMaxResults];
-  std::string error;
-  bool is_sure = true;
-  try {
-    if (!FillSymbolic(graph, node, frame, &lists)) return false;
-    if (InferPartial(*op.contract, frame, ScalarParams(graph, node), results, &error, &numbers_) <
-        0) {
-      return false;
-    }
-  } catch (const Error&) {  // a size beyond 63 bits, or of more terms than a polynomial may have
-    return false;
-  }
-  for (int r = 0; r < op.n_results; ++r) {
-    InferredResult& result = inferred_.emplace_back();
-    result.dtype = results[r].dtype;
-    for (int k = 0; k < results[r].rank; ++k) {
-      const std::int64_t bits = results[r].shape[k];
-      std::optional<Size>& size = result.shape.emplace_back();
-      if (bits == -1) continue;
-      Number n = Int(bits);
-      if (IsSymbol(bits)) n.known = false, n.symbol = SymbolOf(bits);
-      size = numbers_.ToSize(n);
-    }
-  }
-  for (const InferredResult& result : inferred_) {
-    for (const auto& size : result.shape) is_sure &= size && numbers_.IsAtLeast(*size, 0);
-  }
-  return is_sure && numbers_.is_sure();
-}
-
-// Where sizes are more than polynomials hold: the dtypes and ranks that a point has found, and no
-// size, so that each gets a symbol of its own.
-void GraphPoints::InferFromTried() {
-  const auto alive =
-      std::find_if(points_.begin(), points_.end(), [](const Point& p) { return p.is_alive; });
-  for (const Layout& l : alive->tried) {
-    inferred_.push_back({l.dtype, std::vector<std::optional<Size>>(std::size_t(l.rank))});
-  }
-}
-
 std::string GraphPoints::TryNode(const Graph& graph, const GraphNode& node) {
-  const bool is_right = Prove(graph, node);
-  if (!is_right) {
-    const std::string error = Try(graph, [&](Point& p) { Infer(graph, node, &p); });
-    if (error.empty() && inferred_.empty()) InferFromTried();
-    return error;
-  }
+  return Try(graph, [&](Point& p) { Infer(graph, node, &p); });
+}
+
+std::string GraphPoints::TryProven(const Graph& graph, const std::vector<InferredResult>& results) {
   return Try(graph, [&](Point& p) {
-    for (const InferredResult& r : inferred_) {
+    for (const InferredResult& r : results) {
       std::vector<std::int64_t> shape;
       for (const auto& size : r.shape) shape.push_back(size->At(p.symbols));
       p.tried.push_back(ContiguousLayout(r.dtype, shape));
     }
   });
+}
+
+std::vector<InferredResult> GraphPoints::TriedResults() const {
+  const auto alive =
+      std::find_if(points_.begin(), points_.end(), [](const Point& p) { return p.is_alive; });
+  std::vector<InferredResult> results;
+  for (const Layout& l : alive->tried) {
+    results.push_back({l.dtype, std::vector<std::optional<Size>>(std::size_t(l.rank))});
+  }
+  return results;
 }
 
 void GraphPoints::AddTried(const Graph&, int value, int result) {
@@ -280,25 +208,6 @@ bool GraphPoints::Holds(const Graph& graph, const Contract& contract, const Grap
 int GraphPoints::alive() const {
   return int(
       std::count_if(points_.begin(), points_.end(), [](const Point& p) { return p.is_alive; }));
-}
-
-bool GraphPoints::Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
-                           const Expression& expression, Size* size) {
-  anyop_value frame[kMaxParams + kMaxResults];
-  std::vector<const DLTensor*> lists;
-  if (!FillSymbolic(graph, node, frame, &lists)) return false;
-  for (int form = 0; form < int(contract.forms.size()); ++form) {
-    if (FormFits(contract, form, frame, 0) == Fit::kNo) continue;
-    Bindings bindings;
-    std::string error;
-    const std::uint64_t unknown = ScalarParams(graph, node);
-    const int root = expression.node[std::size_t(form)];
-    if (root < 0 || !CheckForm(contract, form, frame, &bindings, &error, unknown, &numbers_)) break;
-    const Number n = anyop::Evaluate(contract, form, root, bindings, frame);
-    if (!n.is_unknown() && !n.is_float) *size = numbers_.ToSize(n);
-    return !n.is_unknown() && !n.is_float;
-  }
-  return false;
 }
 
 }  // namespace anyop

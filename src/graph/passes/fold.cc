@@ -136,7 +136,7 @@ class Prepacker : public CompositionFollower<GraphArgument> {
     if (a.kind == StatementArgument::kExpression) {
       return builder_.Evaluated(contract_, node_, a.expression);
     }
-    Fail(ANYOP_INTERNAL, op_.display_name() + ": .prepack uses a dtype variable.");
+    Fail(ANYOP_INTERNAL, op_.Message(".prepack uses a dtype variable."));
   }
   GraphArgument Literal(DType dtype) const override { return DTypeArgument(dtype); }
   GraphArgument Literal(std::string_view word) const override { return WordArgument(word); }

@@ -62,9 +62,9 @@ void ArenaWatch::Compare(std::int64_t begin, std::int64_t end, int node) const {
   }
   Fail(ANYOP_INTERNAL,
        InNode(*s_.graph, node,
-              s_.graph->nodes[std::size_t(node)].op->display_name() + ": it changed " + what +
-                  ", at byte " + std::to_string(begin) +
-                  " of the arena. This is a defect of the operator. Please report it."));
+              s_.graph->nodes[std::size_t(node)].op->Message(
+                  "it changed " + what + ", at byte " + std::to_string(begin) +
+                  " of the arena. This is a defect of the operator. Please report it.")));
 }
 
 // A result may lie over an argument that ends here: what lives on in the same place is kept.

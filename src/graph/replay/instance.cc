@@ -198,7 +198,7 @@ void Instance::Check(const ReadyCall& call) const {
   const Operator& op = *p.plan->op;
   std::string error;
   if (p.has_numbers && !CheckScalars(*op.contract, p.plan->form, call.frame, &error)) {
-    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+    Fail(ANYOP_INVALID_ARGUMENT, op.Message(error));
   }
   CheckIndices(op, *p.plan, p.index_checks, call.frame);
   CallCheck(op, *p.plan, call.frame, op.data->check);

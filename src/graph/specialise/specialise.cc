@@ -143,7 +143,7 @@ class Specialiser {
     std::string error;
     if (planned.plan->n_scalar_checks &&
         !CheckScalars(*op.contract, planned.plan->form, frame, &error)) {
-      Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+      Fail(ANYOP_INVALID_ARGUMENT, op.Message(error));
     }
     for (int r = 0; r < op.n_results; ++r) {
       const int value = node.results[std::size_t(r)];

@@ -208,9 +208,9 @@ void RunKernelChecked(const Operator& op, const Plan& plan, const anyop_value* f
   } catch (const Finding& finding) {
     const std::string of = KernelFile(plan);
     const std::string sentence =
-        op.display_name() + ": the kernel " + std::string(KernelName(plan)) + " " + finding.what() +
-        ". This is a defect of the " + (of.empty() ? "operator" : "kernel, which is of " + of) +
-        ". Please report it.";
+        op.Message("the kernel " + std::string(KernelName(plan)) + " " + finding.what() +
+                   ". This is a defect of the " +
+                   (of.empty() ? "operator" : "kernel, which is of " + of) + ". Please report it.");
     // A call that is repeated from a file runs on the host, where another kernel is taken.
     if (plan.device_kind) {
       Fail(ANYOP_INTERNAL, sentence + " [" + finding.code +

@@ -75,7 +75,7 @@ void RunWatched(Operator& op, Plan& plan, anyop_value* frame) {
   // As RunPlan does, in whose place this stands: RunSlow begins behind these checks.
   std::string error;
   if (!CheckScalars(*op.contract, plan.form, frame, &error)) {
-    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+    Fail(ANYOP_INVALID_ARGUMENT, op.Message(error));
   }
   WatchCrashes();
   const CrashNote note(Doing(op, plan, frame));

@@ -34,9 +34,10 @@ void CheckIsThere(const Operator& op, const PolicyItem& item) {
     return NameMatches(op, k.name, item.kernel);
   };
   if (std::ranges::any_of(op.kernels, is_named)) return;
-  Fail(ANYOP_UNSUPPORTED, op.display_name() + ": the policy pins its kernel " + item.kernel +
-                              ", which it has no more: a library was built again without it. Try "
-                              "another policy.");
+  Fail(ANYOP_UNSUPPORTED,
+       op.Message("the policy pins its kernel " + item.kernel +
+                  ", which it has no more: a library was built again without it. Try "
+                  "another policy."));
 }
 
 bool RunsPinned(const Operator& op, const PolicyItem& item, const DeviceKind* device) {
@@ -190,7 +191,7 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
 }
 
 std::string UnsupportedText(const Operator& op, const std::vector<KernelChoice>& choices) {
-  std::string text = op.display_name() + ": no kernel takes this call";
+  std::string text = op.Message("no kernel takes this call");
   if (choices.empty()) {
     return text +
            ": there is none. Try loading the library of the device that its kernels are for.";

@@ -83,7 +83,7 @@ Explanation Explain(Operator& given, const anyop_value* frame) {
   // Numbers that are merely compared with constants are no part of a plan: each call checks them.
   std::string error;
   if (!CheckScalars(*op.contract, plan.form, frame, &error)) {
-    e.error = op.display_name() + ": " + error;
+    e.error = op.Message(error);
   }
   AddNotes(op, plan, frame, &e);
   e.workspace_bytes = plan.workspace_bytes;

@@ -71,7 +71,7 @@ class Planner {
 
  private:
   [[noreturn]] void Refuse(const std::string& text) {
-    Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + text);
+    Fail(ANYOP_INVALID_ARGUMENT, op_.Message(text));
   }
 
   // Checks what all that follows counts on: ranks, sizes of 0 or more, and bytes that fit 63 bits.
@@ -106,16 +106,16 @@ class Planner {
     plan_.data_checks = scope_.is_strict ? DataChecks::kOnHost : scope_.data_checks;
     plan_.device_kind = FindDeviceKind(first->device.device_type);
     if (plan_.device_kind) return CheckNumber(*first);
-    Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": " + NameOf(*first) + " is on " +
-                                Device(first->device).name() +
-                                ", but no loaded library has this device. Try anyop.load of the "
-                                "device's library, or a copy on the CPU.");
+    Fail(ANYOP_UNSUPPORTED,
+         op_.Message(NameOf(*first) + " is on " + Device(first->device).name() +
+                     ", but no loaded library has this device. Try anyop.load of the "
+                     "device's library, or a copy on the CPU."));
   }
   void CheckNumber(const DLTensor& first) const {
     try {
       plan_.device_kind->CheckNumber(first.device.device_id);
     } catch (const Error& e) {
-      Fail(e.code, op_.display_name() + ": " + NameOf(first) + ": " + e.what());
+      Fail(e.code, op_.Message(NameOf(first) + ": " + e.what()));
     }
   }
   std::string NameOf(const DLTensor& tensor) const {
@@ -363,13 +363,14 @@ class Planner {
       const Number n = Evaluate(contract_, plan_.form, k.workspace.node[std::size_t(plan_.form)],
                                 plan_.bindings, frame_, plan_.threads);
       if (n.fault == Fault::kOverflow || (n.known && n.i > kMostBytes)) {
-        Fail(ANYOP_OUT_OF_MEMORY, op_.display_name() + ": the kernel " + k.name +
-                                      " needs a workspace of more than 2^46 bytes, but no memory "
-                                      "is as large. Try smaller tensors.");
+        Fail(ANYOP_OUT_OF_MEMORY,
+             op_.Message("the kernel " + k.name +
+                         " needs a workspace of more than 2^46 bytes, but no memory "
+                         "is as large. Try smaller tensors."));
       }
       if (!n.known || n.i < 0) {
-        Fail(ANYOP_INTERNAL, op_.display_name() + ": .workspace of " + k.name + ", " +
-                                 k.workspace.text + ", has no value here.");
+        Fail(ANYOP_INTERNAL, op_.Message(".workspace of " + k.name + ", " + k.workspace.text +
+                                         ", has no value here."));
       }
       plan_.workspace_bytes = std::uint64_t(n.i);
     }

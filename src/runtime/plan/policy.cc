@@ -21,17 +21,16 @@ std::string_view Trim(std::string_view s) {
   return s;
 }
 
-std::string Quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
-
 [[noreturn]] void FailPolicy(std::string_view text, const std::string& what) {
-  Fail(ANYOP_INVALID_ARGUMENT, "policy " + Quoted(text) + ": " + what);
+  Fail(ANYOP_INVALID_ARGUMENT, "policy " + InQuotes(text) + ": " + what);
 }
 
 // op: the operator that the item names, null if there is none.
 void CheckItem(std::string_view text, const PolicyItem& item, const Operator* op,
                const std::vector<std::string>& known) {
   if (!op) {
-    FailPolicy(text, "there is no operator " + Quoted(item.op) + "." + DidYouMean(item.op, known));
+    FailPolicy(text,
+               "there is no operator " + InQuotes(item.op) + "." + DidYouMean(item.op, known));
   }
   if (item.choice != PolicyItem::kPinned) return;
   std::vector<std::string> names;
@@ -44,11 +43,11 @@ void CheckItem(std::string_view text, const PolicyItem& item, const Operator* op
   const std::string has = list.empty() ? "and none at all." : "only " + list + ".";
   std::string hint = DidYouMean(item.kernel, names);
   if (item.device() != "cpu" && !FindDeviceKind(item.device())) {
-    hint = " No library of a device " + Quoted(item.device()) +
+    hint = " No library of a device " + InQuotes(item.device()) +
            " is loaded. Try loading it first, by ANYOP_LOAD or anyop.load.";
   }
   FailPolicy(text,
-             op->display_name() + " has no kernel " + Quoted(item.kernel) + ", " + has + hint);
+             op->display_name() + " has no kernel " + InQuotes(item.kernel) + ", " + has + hint);
 }
 
 std::string_view LibraryOf(const PolicyItem& item) {
@@ -106,11 +105,11 @@ class PolicyParser {
       Add(Trim(word.substr(1)), {{}, choice, {}});
     } else if (equal != word.npos) {
       const std::string kernel(Trim(word.substr(equal + 1)));
-      if (kernel.empty()) FailPolicy(text_, Quoted(word) + " names no kernel.");
+      if (kernel.empty()) FailPolicy(text_, InQuotes(word) + " names no kernel.");
       Add(Trim(word.substr(0, equal)), {{}, PolicyItem::kPinned, kernel});
     } else {
       const std::vector<std::string> known{"all", "none"};
-      FailPolicy(text_, Quoted(word) +
+      FailPolicy(text_, InQuotes(word) +
                             " must be all, none, +operator, -operator or operator=kernel." +
                             DidYouMean(word, known));
     }

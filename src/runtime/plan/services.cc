@@ -48,7 +48,7 @@ void FailCall(const Operator& op, int code, const RunState& state, const std::st
   const std::string text = state.error ? *state.error : "";
   // An operator may return any number; hosts know the codes of abi.h alone.
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
-  std::string full = op.display_name() + ": " + (text.empty() ? "the call failed." : text);
+  std::string full = op.Message(text.empty() ? "the call failed." : text);
   if (code == ANYOP_INTERNAL && !file.empty()) {
     full += " The code of a kernel says so; it is of " + file + ".";
   } else if (code == ANYOP_INTERNAL && op.library == "anyop") {

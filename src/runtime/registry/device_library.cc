@@ -52,8 +52,6 @@ bool Has(const T (&list)[N], const T& value) {
   return std::find(std::begin(list), std::end(list), value) != std::end(list);
 }
 
-std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 bool IsOfName(char c) { return IsLower(c) || (c >= '0' && c <= '9') || c == '_'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -143,7 +141,7 @@ class DeviceReader {
 
   void CheckWord(const std::string& what, const char* word) const {
     if (word && IsWord(word)) return;
-    Contradict(what + " " + (word ? Quoted(word) : "NULL") +
+    Contradict(what + " " + (word ? InQuotes(word) : "NULL") +
                ", but the word of a device is lower-case letters and digits, a letter first: "
                "'x_y' is a kernel of x, and 'x:0' the first x. Try another word.");
   }
@@ -165,14 +163,14 @@ class DeviceReader {
                    "would be called before the device has done its work. Try \"\" for `runs`, or "
                    "write submit.");
       }
-      if (!CanRun(d)) Contradict(device + " runs kernels of " + Quoted(word) + NoWay(kind.word));
+      if (!CanRun(d)) Contradict(device + " runs kernels of " + InQuotes(word) + NoWay(kind.word));
     }
     return words;
   }
 
   static bool CanRun(const anyop_device& d) { return d.submit || d.activate; }
   static std::string NoWay(const std::string& word) {
-    return ", but " + Quoted(word) +
+    return ", but " + InQuotes(word) +
            " has neither `submit` nor `activate`, one of which every device that runs kernels "
            "has. Write activate where kernels start their work themselves, else submit.";
   }
@@ -199,7 +197,7 @@ class DeviceReader {
     const bool is_name = name.size() > word.size() + 1 && std::ranges::all_of(name, IsOfName);
     if (!is_name) {
       Refuse(
-          entry + of + " is called " + Quoted(name) +
+          entry + of + " is called " + InQuotes(name) +
           ", but must be called by a word of its device, \"_\" and lower-case letters, digits or "
           "\"_\": policies name it. Try '" +
           (word.empty() ? "toy" : std::string(word)) + "_rows'.");
@@ -230,9 +228,9 @@ class DeviceReader {
     const auto by = std::find_if(all.begin(), all.end(), runs);
     if (by != all.end() && CanRun((*by)->table)) return;
     if (by != all.end()) {
-      Contradict("its kernel " + name + " is for device " + Quoted(word) + NoWay((*by)->word));
+      Contradict("its kernel " + name + " is for device " + InQuotes(word) + NoWay((*by)->word));
     }
-    Contradict("its kernel " + name + " is for device " + Quoted(word) + ", but " +
+    Contradict("its kernel " + name + " is for device " + InQuotes(word) + ", but " +
                (kind ? "its device '" + kind->word + "' does not run kernels of that name. Try '" +
                            kind->word + "_...' as the kernel's name."
                      : "no loaded library has a device that runs it. Try loading the device's "

@@ -20,7 +20,7 @@ class Wiring {
 
   GradientWiring Wire() const {
     for (const Param& p : forward_.params) {
-      if (p.is_mut) Refuse(op_.name + " writes " + Quoted(p.name) + ", which nothing can undo");
+      if (p.is_mut) Refuse(op_.name + " writes " + InQuotes(p.name) + ", which nothing can undo");
     }
     GradientWiring wiring{};
     wiring.op = &gradient_;
@@ -36,8 +36,6 @@ class Wiring {
   }
 
  private:
-  static std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
-
   [[noreturn]] void Refuse(const std::string& why, const std::string& hint = "") const {
     Fail(ANYOP_INVALID_ARGUMENT, op_.name + ": " + gradient_.name +
                                      " cannot be its gradient: " + why + "." + hint + "\n  " +
@@ -57,26 +55,27 @@ class Wiring {
 
   GradientSource Source(int index) const {
     const Param& p = backward_.params[std::size_t(index)];
-    if (p.is_mut) Refuse("it writes its parameter " + Quoted(p.name));
+    if (p.is_mut) Refuse("it writes its parameter " + InQuotes(p.name));
     const int own = forward_.param(p.name), result = forward_.result(p.name);
     const int of = forward_.result(PrimalOf(p.name));
     if (of >= 0 && (own >= 0 || result >= 0)) {
-      Refuse("its parameter " + Quoted(p.name) + " could be the gradient of " +
-             Quoted(PrimalOf(p.name)) + " or what " + op_.name + " itself calls so");
+      Refuse("its parameter " + InQuotes(p.name) + " could be the gradient of " +
+             InQuotes(PrimalOf(p.name)) + " or what " + op_.name + " itself calls so");
     }
     if (own >= 0) {
       CheckPassed(p, index, own);
       return {GradientSource::kParam, own};
     }
     if (of < 0 && result < 0) {
-      Refuse("its parameter " + Quoted(p.name) + " is no parameter or result of " + op_.name +
+      Refuse("its parameter " + InQuotes(p.name) + " is no parameter or result of " + op_.name +
              ", and no 'd' with a result's name");
     }
     if (p.kind != ParamKind::kTensor) {
-      Refuse("its parameter " + Quoted(p.name) + " is a tensor of " + op_.name + ", but no tensor");
+      Refuse("its parameter " + InQuotes(p.name) + " is a tensor of " + op_.name +
+             ", but no tensor");
     }
     if (p.is_planned) {
-      Refuse("its parameter " + Quoted(p.name) + " is planned, but a result of " + op_.name +
+      Refuse("its parameter " + InQuotes(p.name) + " is planned, but a result of " + op_.name +
              " or its gradient, which lie on the device of a call");
     }
     if (of >= 0) return {GradientSource::kResultGradient, of};
@@ -87,21 +86,21 @@ class Wiring {
   void CheckPassed(const Param& p, int index, int own) const {
     const Param& from = forward_.params[std::size_t(own)];
     if (p.kind != from.kind) {
-      Refuse("its parameter " + Quoted(p.name) + " is of another kind than that of " + op_.name);
+      Refuse("its parameter " + InQuotes(p.name) + " is of another kind than that of " + op_.name);
     }
     if (p.is_planned != from.is_planned) {
-      Refuse("its parameter " + Quoted(p.name) +
+      Refuse("its parameter " + InQuotes(p.name) +
              (p.is_planned ? " is planned, but not in " : " is not planned, but is in ") +
              op_.name);
     }
     if (from.is_optional && !p.is_optional) {
-      Refuse("its parameter " + Quoted(p.name) + " must be given, but may be absent in " +
+      Refuse("its parameter " + InQuotes(p.name) + " must be given, but may be absent in " +
              op_.name);
     }
     const auto& known = op_.contract->words[std::size_t(own)];
     for (const std::string& word : gradient_.contract->words[std::size_t(index)]) {
       if (std::ranges::find(known, word) != known.end()) continue;
-      Refuse("its parameter " + Quoted(p.name) + " may be " + Quoted(word) + ", a word that " +
+      Refuse("its parameter " + InQuotes(p.name) + " may be " + InQuotes(word) + ", a word that " +
                  op_.name + " does not know",
              DidYouMean(word, known));
     }
@@ -179,14 +178,15 @@ class Wiring {
   int Target(const Result& r) const {
     const int target = forward_.param(PrimalOf(r.name));
     if (target < 0) {
-      Refuse("its result " + Quoted(r.name) + " is no 'd' with the name of a parameter of " +
+      Refuse("its result " + InQuotes(r.name) + " is no 'd' with the name of a parameter of " +
              op_.name);
     }
     if (forward_.params[std::size_t(target)].kind != ParamKind::kTensor) {
-      Refuse("its result " + Quoted(r.name) + " is the gradient of a parameter that is no tensor");
+      Refuse("its result " + InQuotes(r.name) +
+             " is the gradient of a parameter that is no tensor");
     }
     if (!r.is_optional) {
-      Refuse("its result " + Quoted(r.name) +
+      Refuse("its result " + InQuotes(r.name) +
              " must be one that a caller may decline: end its type with '?'");
     }
     return target;

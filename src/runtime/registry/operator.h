@@ -95,6 +95,8 @@ struct Operator {
 
   // The name as texts give it: without "anyop.", with any other library's name.
   std::string display_name() const { return library == "anyop" ? contract->name : name; }
+  // The text of an error of a call, which begins with the operator's name.
+  std::string Message(const std::string& text) const { return display_name() + ": " + text; }
 };
 
 // Whether a kernel is written for the host. Kernels that libraries of devices add do not count:

@@ -295,7 +295,7 @@ class DeviceRun {
   // t: a tensor of value i, in a list the k-th.
   void RefuseGaps(int i, std::uint32_t k, const DLTensor& t) const {
     if (ClassOf(t) == kContiguous) return;  // misaligned alone, which is a plain copy
-    RefuseStrides(target_, op_.display_name() + ": " + TensorName(op_, frame_, i, k), t);
+    RefuseStrides(target_, op_.Message(TensorName(op_, frame_, i, k)), t);
   }
   // Contiguous copies of what no kernel takes as it lies.
   void MakeCopies() {
@@ -354,13 +354,12 @@ class DeviceRun {
     return {};
   }
   void CheckOnDevice(const IndexCheck& c) {
-    const anyop_index_check check{
-        sizeof check,
-        c.is_offsets,
-        c.limit,
-        frame_[c.param].t,
-        Forever(op_.display_name() + ": " + std::string(EntryName(op_, c.param))),
-        Forever(IndexBound(c, plan_, frame_))};
+    const anyop_index_check check{sizeof check,
+                                  c.is_offsets,
+                                  c.limit,
+                                  frame_[c.param].t,
+                                  Forever(op_.Message(std::string(EntryName(op_, c.param)))),
+                                  Forever(IndexBound(c, plan_, frame_))};
     target_.Check(target_.table().check_indices(target_.stream, &check));
   }
 

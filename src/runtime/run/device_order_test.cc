@@ -147,7 +147,7 @@ TEST(DeviceAddresses, AreAlignedForTheDevicesOwnPacking) {
   };
   Array(Call("testing.scale", there.tensor, 2.0)).On(Device());
   ASSERT_NE(packed, nullptr);
-  EXPECT_EQ((reinterpret_cast<std::uintptr_t>(seen.data) + seen.byte_offset) % 4, 0u);
+  EXPECT_EQ(AddressOf(seen) % 4, 0u);
 }
 
 // ---- Check mode.

@@ -93,7 +93,7 @@ class CompositionFollower {
   virtual bool VisitUnknown(const Statement&) { return false; }  // operators that are not there
   virtual bool VisitMisplaced(const Statement& s, const StatementArgument& a) {
     Fail(ANYOP_INTERNAL,
-         op_.display_name() + ": .means calls " + s.op + " with no parameter " + a.text + ".");
+         op_.Message(".means calls " + s.op + " with no parameter " + a.text + "."));
   }
   virtual Called* Inner(const std::string& name) const { return LoadedFor(op_, name); }
 

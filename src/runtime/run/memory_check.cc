@@ -41,7 +41,7 @@ class MemoryChecker {
   }
   std::string NameOf(const Place& p) const { return TensorName(op_, frame_, p.index, p.element); }
   [[noreturn]] void Refuse(const std::string& text) const {
-    Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + text);
+    Fail(ANYOP_INVALID_ARGUMENT, op_.Message(text));
   }
 
   void CheckAlone(const Place& p) const {

@@ -209,10 +209,9 @@ void CheckPlannedBytes(const Operator& op, const anyop_value* frame) {
                [&](const DLTensor& t, std::uint32_t) { bytes = AddBytes(bytes, PackedBytes(t)); });
   }
   if (bytes <= kMostPlanned) return;
-  Fail(ANYOP_UNSUPPORTED, op.display_name() + ": the planned tensors have " +
-                              std::to_string(bytes) +
-                              " bytes, but at most 2^30 go along with a "
-                              "call's work. Try smaller tensors.");
+  Fail(ANYOP_UNSUPPORTED, op.Message("the planned tensors have " + std::to_string(bytes) +
+                                     " bytes, but at most 2^30 go along with a "
+                                     "call's work. Try smaller tensors."));
 }
 
 void SubmitKernel(const Operator& op, Plan& plan, const anyop_value* frame, PackedChecks checks,

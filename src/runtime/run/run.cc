@@ -115,21 +115,20 @@ void RefuseCopies(const Operator& op, const Plan& plan, const anyop_value* frame
     const std::string_view name = i < op.n_params ? form.params[std::size_t(i)].name
                                                   : form.results[std::size_t(i - op.n_params)].name;
     Fail(ANYOP_UNSUPPORTED,
-         op.display_name() + ": " + std::string(name) + " is " + Show(*v.t) +
-             (IsMisaligned(*v.t) ? " at a misaligned address"
-                                 : " with strides " + ShowStrides(*v.t)) +
-             " and would be copied, which strict mode refuses. Try a contiguous tensor.");
+         op.Message(std::string(name) + " is " + Show(*v.t) +
+                    (IsMisaligned(*v.t) ? " at a misaligned address"
+                                        : " with strides " + ShowStrides(*v.t)) +
+                    " and would be copied, which strict mode refuses. Try a contiguous tensor."));
   }
-  Fail(ANYOP_UNSUPPORTED, op.display_name() +
-                              ": an element of a list would be copied, which "
-                              "strict mode refuses. Try contiguous tensors.");
+  Fail(ANYOP_UNSUPPORTED, op.Message("an element of a list would be copied, which "
+                                     "strict mode refuses. Try contiguous tensors."));
 }
 
 void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexCheck> checks,
                   const anyop_value* frame) {
   for (const IndexCheck& c : checks) {
     if (IndicesHold(c, frame[c.param])) continue;
-    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + IndexError(c, plan, frame));
+    Fail(ANYOP_INVALID_ARGUMENT, op.Message(IndexError(c, plan, frame)));
   }
 }
 
@@ -144,7 +143,7 @@ void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame, a
 void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame) {
   std::string error;
   CheckScalars(*op.contract, plan.form, frame, &error);
-  Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+  Fail(ANYOP_INVALID_ARGUMENT, op.Message(error));
 }
 
 void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched) {
@@ -159,8 +158,7 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched)
     try {
       memory.emplace(std::uint64_t(copies.bytes()));
     } catch (const Error& e) {
-      Fail(e.code,
-           op.display_name() + ": arguments that are not contiguous are copied, but " + e.what());
+      Fail(e.code, op.Message("arguments that are not contiguous are copied, but " + std::string(e.what())));
     }
     copies.Make(memory->data(), frame);
   }

@@ -144,10 +144,10 @@ class CompositionRun : public CompositionFollower<anyop_value> {
   void See(const StatementView& view, Layout* layout) const {
     const int most = std::max(view.a, view.b);
     if (view.kind != StatementView::kReshape && most >= layout->rank) {
-      Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + view.base.text + " is " +
-                                       Show(TensorOf(*layout, nullptr)) +
-                                       ", but must have a dimension " + std::to_string(most) +
-                                       ", because .means names it.");
+      Fail(ANYOP_INVALID_ARGUMENT,
+           op_.Message(view.base.text + " is " + Show(TensorOf(*layout, nullptr)) +
+                       ", but must have a dimension " + std::to_string(most) +
+                       ", because .means names it."));
     }
     std::int64_t sizes[kMaxRank];
     for (std::size_t i = 0; i < view.sizes.size(); ++i) sizes[i] = SizeOf(view.sizes[i]);
@@ -157,23 +157,23 @@ class CompositionRun : public CompositionFollower<anyop_value> {
                     ? Sliced(*layout, view.a, sizes[0], sizes[1])
                     : Reshaped(*layout, {sizes, view.sizes.size()});
     } catch (const Error& e) {
-      throw Error(e.code, op_.display_name() + ": " + e.what());
+      throw Error(e.code, op_.Message(e.what()));
     }
   }
 
   std::int64_t SizeOf(const Expression& size) const {
     const anyop_value v = NumberOf(size);
     if (v.tag == ANYOP_INT) return v.i;
-    Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + size.text +
-                                     " has no whole value in this call, but .means makes a view of "
-                                     "it.");
+    Fail(ANYOP_INVALID_ARGUMENT,
+         op_.Message(size.text + " has no whole value in this call, but .means makes a view of "
+                                 "it."));
   }
 
   [[noreturn]] void FailResult(int r) {
-    Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": .means does not compute " +
-                                std::string(EntryName(op_, op_.n_params + r)) +
-                                " in this call, because the statement that does needs an argument "
-                                "that is absent.");
+    Fail(ANYOP_UNSUPPORTED,
+         op_.Message(".means does not compute " + std::string(EntryName(op_, op_.n_params + r)) +
+                     " in this call, because the statement that does needs an argument "
+                     "that is absent."));
   }
 
   anyop_value Parameter(int i) const override { return frame_[i]; }
@@ -207,9 +207,9 @@ class CompositionRun : public CompositionFollower<anyop_value> {
     const Number n = Evaluate(*op_.contract, plan_.form, node, plan_.bindings, frame_);
     if (n.fault != Fault::kNone) {
       Fail(ANYOP_INVALID_ARGUMENT,
-           op_.display_name() + ": " + expression.text + ", which .means uses, " +
-               (n.fault == Fault::kOverflow ? "is beyond 63 bits in this call."
-                                            : "divides by zero in this call."));
+           op_.Message(expression.text + ", which .means uses, " +
+                       (n.fault == Fault::kOverflow ? "is beyond 63 bits in this call."
+                                                    : "divides by zero in this call.")));
     }
     if (!n.known) return {};
     return n.is_float ? FloatValue(n.f) : IntValue(n.i);
@@ -231,7 +231,7 @@ void RunComposition(Operator& op, const Plan& plan, const anyop_value* frame) {
     ~Level() { --depth; }
   } level;
   if (depth > kMaxDepth) {
-    Fail(ANYOP_INTERNAL, op.display_name() + ": .means leads back to itself.");
+    Fail(ANYOP_INTERNAL, op.Message(".means leads back to itself."));
   }
   CompositionRun(op, plan, frame).Run();
 }
