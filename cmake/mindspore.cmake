@@ -4,14 +4,14 @@
 # MindSpore calls itself, built for its C++ ABI, over the C header of bound calls.
 python_add_library(_mindspore MODULE WITH_SOABI bindings/mindspore/tensor.cc)
 target_include_directories(_mindspore PRIVATE include)
-target_compile_options(_mindspore PRIVATE -fvisibility=hidden)
+target_compile_options(_mindspore PRIVATE -fvisibility=hidden ${ANYOP_NO_SHADOWS})
 anyop_harden(_mindspore)
 anyop_export(_mindspore python)
 set_target_properties(_mindspore PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 add_library(anyop_mindspore MODULE bindings/mindspore/nodes.cc bindings/mindspore/timeline.cc)
 target_compile_definitions(anyop_mindspore PRIVATE _GLIBCXX_USE_CXX11_ABI=0)
-target_compile_options(anyop_mindspore PRIVATE -fvisibility=hidden)
+target_compile_options(anyop_mindspore PRIVATE -fvisibility=hidden ${ANYOP_NO_SHADOWS})
 target_include_directories(anyop_mindspore PRIVATE include)
 target_link_libraries(anyop_mindspore PRIVATE ${CMAKE_BINARY_DIR}/lib/libanyop.so
                                               ${CMAKE_DL_LIBS})
@@ -37,7 +37,7 @@ add_library(
   anyop_mindspore_plugin MODULE
   ${plugin}.cc ${plugin}.map bindings/mindspore/plugin.cc bindings/mindspore/plugin_attention.cc
   bindings/mindspore/plugin_norm.cc bindings/mindspore/plugin_rope.cc)
-target_compile_options(anyop_mindspore_plugin PRIVATE -fvisibility=hidden)
+target_compile_options(anyop_mindspore_plugin PRIVATE -fvisibility=hidden ${ANYOP_NO_SHADOWS})
 target_include_directories(anyop_mindspore_plugin PRIVATE bindings/mindspore)
 target_link_libraries(anyop_mindspore_plugin PRIVATE anyop)
 anyop_harden(anyop_mindspore_plugin)

@@ -11,7 +11,7 @@ target_include_directories(_anyop PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(_anyop PRIVATE anyop Python::NumPy)
 # Here, as several headers include <Python.h>, and the first of a file decides.
 target_compile_definitions(_anyop PRIVATE PY_SSIZE_T_CLEAN)
-target_compile_options(_anyop PRIVATE -fvisibility=hidden -fno-math-errno)
+target_compile_options(_anyop PRIVATE -fvisibility=hidden -fno-math-errno ${ANYOP_NO_SHADOWS})
 anyop_harden(_anyop)
 anyop_join(_anyop 12)
 # It imports NumPy, which the others' macros leave out.

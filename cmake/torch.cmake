@@ -40,7 +40,7 @@ target_include_directories(torch_adapter SYSTEM PRIVATE
   ${torch_folder}/include ${torch_folder}/include/torch/csrc/api/include)
 target_include_directories(torch_adapter PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(torch_adapter PRIVATE _GLIBCXX_USE_CXX11_ABI=${torch_new_abi})
-target_compile_options(torch_adapter PRIVATE -fvisibility=hidden)
+target_compile_options(torch_adapter PRIVATE -fvisibility=hidden ${ANYOP_NO_SHADOWS})
 anyop_harden(torch_adapter)
 anyop_export(torch_adapter adapter)
 target_link_libraries(torch_adapter PRIVATE

@@ -213,6 +213,15 @@ def test_a_framework_has_one_host() -> None:
         anyop.hosting.register(toy._adapter.record(toy.Tensor))
 
 
+def test_bound_calls_are_for_frameworks_that_see_every_call() -> None:
+    with pytest.raises(ValueError) as caught:
+        hosting.register(toy._adapter.record(toy.Tensor), bound=lambda *_: None)
+    assert str(caught.value) == (
+        "register_host: bound is given, but the record of toy has no sees_calls: only a framework "
+        "that sees every call is given bound calls. Leave it out."
+    )
+
+
 def test_sizes_that_nobody_knows_are_inferred() -> None:
     call = hosting.bound_call("rms_norm", "f32", "f32", eps=1e-5)
     assert call.infer([(None, [None, 8]), (None, [8])]) == (("f32", (-1, 8)),)

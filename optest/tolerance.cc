@@ -47,8 +47,9 @@ std::string PartText(double a, double b, std::string_view k, const std::string& 
 Tolerance PartOf(double (*of)(const Element&), const std::string& name, double a, double b,
                  std::string_view k) {
   const Tolerance part = [of, a, b, expression = std::string(k)](const Call& call) -> Allowed {
-    const double part = (a + b * std::sqrt(call.value(expression))) * kU;
-    return Rounded(kOneRounding, [of, part](const Element& e) { return part * of(e); }).For(call);
+    const double factor = (a + b * std::sqrt(call.value(expression))) * kU;
+    return Rounded(kOneRounding, [of, factor](const Element& e) { return factor * of(e); })
+        .For(call);
   };
   return part.As("0.51 ulp + " + PartText(a, b, k, name));
 }

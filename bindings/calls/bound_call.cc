@@ -59,16 +59,11 @@ class BindingFrame {
         ConvertOther(info, *param, object, memory_, frame[i]);
       }
     }
-    PyObject* given[kMaxResults];
     FindGiven(info, slots.out, given);
-    for (int r = 0; r < info.n_results; ++r) {
-      const bool is_declined = given[r] == Py_False || (!given[r] && IsDeclined(info, r, frame));
-      if (!is_declined) wanted |= 1u << r;
-    }
   }
 
   anyop_value frame[kMaxParams + kMaxResults];
-  std::uint32_t wanted = 0;
+  PyObject* given[kMaxResults];
 
  private:
   const DLTensor* Tensor(const Parameter& param, PyObject* object) {
@@ -109,8 +104,7 @@ PyObject* Bind(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* ke
     const BindingFrame bound(info, slots);
     Scope scope;
     if (slots.policy) scope.policy(ToText(slots.policy, "policy"));
-    const std::string text = TextOfCall(*info.op, bound.frame, bound.wanted, CurrentScope());
-    return MakeBoundCallObject(FindBoundCall(text)).release();
+    return BindCall(info, bound.frame, bound.given).release();
   });
 }
 
@@ -419,6 +413,16 @@ PyMethodDef g_bound_call_functions[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+Ref BindCall(const OperatorInfo& info, const anyop_value* frame, PyObject* const* given) {
+  std::uint32_t wanted = 0;
+  for (int r = 0; r < info.n_results; ++r) {
+    const bool is_declined = given[r] == Py_False || (!given[r] && IsDeclined(info, r, frame));
+    if (!is_declined) wanted |= 1u << r;
+  }
+  const std::string text = TextOfCall(*info.op, frame, wanted, CurrentScope());
+  return MakeBoundCallObject(FindBoundCall(text));
+}
 
 Ref MakeBoundCallObject(const BoundCall& call) {
   Ref object = Checked(g_bound_call_type->tp_alloc(g_bound_call_type, 0));

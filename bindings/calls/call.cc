@@ -2,8 +2,10 @@
 #include "call.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "anyop/scope.h"
+#include "bound_call.h"
 #include "results.h"
 
 namespace anyop::python {
@@ -13,6 +15,37 @@ void RunWithoutLock(Operator& op, Plan& plan, CallMemory& memory, anyop_value* f
   memory.CopyShapes();
   const WithoutLock released;
   Run(op, plan, frame);
+}
+
+// The tensors of a call, one for each input of its bound call.
+Ref InputsOf(const OperatorInfo& info, const Slots& slots, const CallMemory& memory,
+             const anyop_value* frame) {
+  std::vector<PyObject*> inputs;  // borrowed
+  for (int i = 0; i < info.n_params; ++i) {
+    if (frame[i].tag == ANYOP_TENSOR) {
+      inputs.push_back(slots[i]);
+    } else if (frame[i].tag == ANYOP_TENSORS) {
+      PyObject* elements = memory.ElementsOf(frame[i]);
+      const Py_ssize_t n = PyTuple_GET_SIZE(elements);
+      for (Py_ssize_t k = 0; k < n; ++k) inputs.push_back(PyTuple_GET_ITEM(elements, k));
+    }
+  }
+  Ref tuple = Checked(PyTuple_New(Py_ssize_t(inputs.size())));
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(k), Py_NewRef(inputs[k]));
+  }
+  return tuple;
+}
+
+// A call that its framework makes. One that keeps calls as texts gets a bound call, made of what
+// was converted here, so that nothing is converted again.
+[[gnu::cold]] PyObject* HandOn(const Host& host, OperatorInfo& info, const Slots& slots,
+                               const CallMemory& memory, const anyop_value* frame,
+                               PyObject* const* given) {
+  if (!host.takes_bound_calls()) return host.CallElsewhere(info, slots);
+  const Ref call = BindCall(info, frame, given);
+  const Ref tensors = InputsOf(info, slots, memory, frame);
+  return host.CallBound(info, call.get(), tensors.get(), slots.out);
 }
 
 template <class Call>
@@ -27,7 +60,7 @@ template <class Call>
   // gradient or has no plain memory. Numbers are converted all the same, because a framework's own
   // operator takes some that are refused here: one that needs a gradient, one of a program that is
   // traced.
-  if (!call.is_direct()) return call.host().CallElsewhere(info, slots);
+  if (!call.is_direct()) return HandOn(call.host(), info, slots, memory, frame, given);
   const HeldPlan plan = GetPlan(*info.op, frame);
   if (memory.has_copies() && plan->is_strict) [[unlikely]] {
     ThrowValueError(info.name +

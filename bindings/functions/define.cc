@@ -143,7 +143,7 @@ PyMethodDef g_define_methods[] = {
     {"parse", Parse, METH_O, "The contract of a signature, as JSON."},
     {"parse_expression", AsMethod(&ParseExpression), METH_FASTCALL, "Checks an operator's field."},
     {"dtype_name", NameOfDType, METH_O, "anyop's name of a dtype of any host."},
-    {"raise_again", RaiseAgain, METH_NOARGS, "Raises what waits for torch's dispatcher."},
+    {"raise_again", RaiseAgain, METH_NOARGS, "Raises what waits for a framework's dispatcher."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

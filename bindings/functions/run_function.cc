@@ -246,7 +246,8 @@ class FunctionRun {
     const bool passes = direct_ || must_pass || (may_live && call_ && call_->is_plain());
     if (call_ && (passes || may_live)) {
       call_->Keep(std::move(raised), passes);
-    } else if (may_live && calling_host == TorchHost().name) {
+    } else if (const Host* host = may_live ? FindHost(calling_host) : nullptr;
+               host && host->loses_exceptions()) {
       raised.Wait();
     }
     return context_->host->set_error(context_, code, text.c_str());

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "bindings/torch_unlinked/torch_view.h"
 #include "graph/ir/alias.h"
 #include "graph/ir/text.h"
 

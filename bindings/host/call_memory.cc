@@ -42,6 +42,12 @@ void CallMemory::ViewLists(const OperatorInfo& info) {
   }
 }
 
+PyObject* CallMemory::ElementsOf(const anyop_value& value) const {
+  return std::find_if(more_->lists.begin(), more_->lists.end(),
+                      [&](const TensorList& list) { return list.value == &value; })
+      ->tuple;
+}
+
 void* CallMemory::FromHeap(std::size_t bytes) {
   more().heap.push_back(std::make_unique<char[]>(bytes));
   return more_->heap.back().get();

@@ -46,6 +46,8 @@ class CallMemory {
   void Add(TensorList list) { more().lists.push_back(list); }
   bool has_lists() const { return more_ && !more_->lists.empty(); }
   void ViewLists(const OperatorInfo& info);
+  // The elements of that list; `value` is what the list became.
+  PyObject* ElementsOf(const anyop_value& value) const;
   // Whether an argument was copied because no tensor could describe it.
   bool has_copies() const { return has_copies_; }
   void set_has_copies() { has_copies_ = true; }

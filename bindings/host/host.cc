@@ -60,6 +60,10 @@ PyObject* Host::CallElsewhere(OperatorInfo&, const Slots&) const {
   Fail(ANYOP_INTERNAL, names.module + " has no operators of its own.");
 }
 
+PyObject* Host::CallBound(OperatorInfo&, PyObject*, PyObject*, PyObject*) const {
+  Fail(ANYOP_INTERNAL, names.module + " takes no bound calls.");
+}
+
 std::string ArgumentName::text() const {
   const char* s = PyUnicode_AsUTF8(name);
   std::string shown = s ? s : "?";
@@ -150,6 +154,16 @@ void RefuseInWordsOfTaker(PyObject* object) {
   }
 }
 
+Ref DictOf(std::span<const Text> texts) {
+  Ref dict = Checked(PyDict_New());
+  for (const Text& text : texts) {
+    if (PyDict_SetItem(dict.get(), ToPython(text.name).get(), ToPython(text.text).get()) < 0) {
+      throw ErrorSet{};
+    }
+  }
+  return dict;
+}
+
 void RefuseObject(const Host& host, PyObject* object, const ArgumentName& name) {
   RefuseInWordsOfTaker(object);
   const std::string& noun = host.names.noun;
@@ -178,8 +192,15 @@ PyObject* ListHosts(PyObject*, PyObject*) {
   });
 }
 
-PyMethodDef g_host_methods[] = {{"hosts", ListHosts, METH_NOARGS, "The names of the hosts."},
-                                {nullptr, nullptr, 0, nullptr}};
+// texts(): see the stub.
+PyObject* GetTexts(PyObject*, PyObject*) {
+  return Guarded([] { return DictOf(texts::kAll).release(); });
+}
+
+PyMethodDef g_host_methods[] = {
+    {"hosts", ListHosts, METH_NOARGS, "The names of the hosts."},
+    {"texts", GetTexts, METH_NOARGS, "What hosts say of calls that they refuse."},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
@@ -187,7 +208,6 @@ void AddHostFunctions(PyObject* module) {
   g_hosts = {MakeNumpyHost(), MakeTorchHost()};
   AddHost(g_hosts.numpy);
   AddHost(g_hosts.torch);  // whose objects are known once its adapter has started
-  ExpectHost("torch", "anyop.torch");
   if (PyModule_AddFunctions(module, g_host_methods) < 0) throw ErrorSet{};
 }
 

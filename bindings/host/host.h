@@ -14,6 +14,7 @@
 #include "anyop/signature.h"
 #include "bindings/python.h"
 #include "runtime/plan/calling_host.h"
+#include "signature/texts.h"
 
 namespace anyop::python {
 
@@ -107,11 +108,21 @@ class Host : public CallTaker {
   virtual HostMemory MemoryOf(PyObject* object) const = 0;
   // Whether an owner still has this memory.
   virtual bool Holds(const HostMemory& memory) const = 0;
+  // Whether code of the framework that knows no Python may lie between a call and its caller. It
+  // carries an error as a text alone, so that the exception itself waits (calls/raised.h).
+  virtual bool loses_exceptions() const { return false; }
   // Tells the framework of a tensor that was written outside of a call.
   virtual void CountWrite(PyObject*) const {}
   // Calls the framework's own operator of the same signature.
   PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override;
   bool TakesRefused(std::span<PyObject* const>) const override { return false; }
+  // Whether the framework keeps calls as texts. It is then given bound calls, by CallBound, and
+  // none by CallElsewhere.
+  virtual bool takes_bound_calls() const { return false; }
+  // The result of a bound call. tensors: a tuple, one for each of its inputs. out: the caller's,
+  // or null.
+  virtual PyObject* CallBound(OperatorInfo& info, PyObject* call, PyObject* tensors,
+                              PyObject* out) const;
 };
 
 // Makes a host known; it stays for as long as the process.
@@ -141,6 +152,8 @@ bool IsModule(PyObject* object, std::string_view name);
 
 // Throws where a taker has words of its own for the object.
 void RefuseInWordsOfTaker(PyObject* object);
+// {name: text}
+Ref DictOf(std::span<const Text> texts);
 // An argument that is no tensor of the host.
 [[noreturn]] void RefuseObject(const Host& host, PyObject* object, const ArgumentName& name);
 

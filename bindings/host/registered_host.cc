@@ -11,6 +11,7 @@
 #include "elsewhere.h"
 #include "platform/threads.h"
 #include "runtime/memory/copy.h"
+#include "signature/texts.h"
 #include "slots.h"
 
 namespace anyop::python {
@@ -48,11 +49,35 @@ std::string Defect(const anyop_host_view& view, bool needs_memory = true,
   return "";
 }
 
+// A tensor of which only the dtype is known: a bound call has nothing else of it.
+void DescribeDType(const ArgumentName& name, PyObject* object, DLTensor& t) {
+  static PyObject* const attribute = PyUnicode_InternFromString("dtype");
+  const Ref dtype = Checked(PyObject_GetAttr(object, attribute));
+  const int known = DTypeOfAnyHost(dtype.get());
+  if (known < 0) {
+    const Ref sizes = Checked(PyObject_GetAttrString(object, "shape"));
+    const Ref shape = Checked(PySequence_List(sizes.get()));
+    const Ref text = Checked(PyUnicode_FromFormat("%S%R", dtype.get(), shape.get()));
+    ThrowValueError(
+        Filled(texts::kNoDType,
+               {{"op", name.op}, {"name", name.text()}, {"type", ToText(text.get(), "a type")}}));
+  }
+  FillTensor(&t, nullptr, kHostDevice, ToDL(DType(known)), -1, nullptr);
+}
+
+// What a framework's own operator returned, as ours returns it. A named tuple is the framework's
+// own, with more than our results: JAX returns what is written.
+PyObject* Returned(OperatorInfo& info, Ref made) {
+  if (PyTuple_Check(made.get()) && !PyTuple_CheckExact(made.get())) return made.release();
+  return NamedResults(info, std::move(made));
+}
+
 }  // namespace
 
-RegisteredHost::RegisteredHost(const anyop_python_host& given, PyObject* elsewhere)
+RegisteredHost::RegisteredHost(const anyop_python_host& given, PyObject* elsewhere, PyObject* bound)
     : Host({given.module, given.noun, given.from_numpy, given.to_numpy, ""}),
-      elsewhere_(Py_NewRef(elsewhere)) {
+      elsewhere_(Py_NewRef(elsewhere)),
+      bound_(Py_NewRef(bound)) {
   // A host that was built with an older header has fewer fields: the others stay null.
   std::memcpy(&record, &given, std::min(given.size, sizeof record));
 }
@@ -128,7 +153,7 @@ PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) 
     ThrowValueError(info.name + ": " + names.module +
                     " must see this call itself, but its host has no operators of its own.");
   }
-  const Ref name = ToPython(info.op->name);
+  const Ref op = ToPython(info.op->name);
   Ref arguments = Checked(PyTuple_New(info.n_params));
   for (int i = 0; i < info.n_params; ++i) {
     const Parameter& param = info.params[std::size_t(i)];
@@ -136,17 +161,24 @@ PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) 
     Ref one = slots[i] ? Ref::Borrow(slots[i]) : DefaultObject(*this, param);
     PyTuple_SET_ITEM(arguments.get(), i, one.release());
   }
-  Ref made = Checked(PyObject_CallFunctionObjArgs(elsewhere_, name.get(), arguments.get(),
-                                                  slots.out ? slots.out : Py_None, nullptr));
-  // A named tuple is the framework's own, with more than our results: JAX returns what is written.
-  if (PyTuple_Check(made.get()) && !PyTuple_CheckExact(made.get())) return made.release();
-  return NamedResults(info, std::move(made));
+  return Returned(info,
+                  Checked(PyObject_CallFunctionObjArgs(elsewhere_, op.get(), arguments.get(),
+                                                       slots.out ? slots.out : Py_None, nullptr)));
+}
+
+PyObject* RegisteredHost::CallBound(OperatorInfo& info, PyObject* call, PyObject* tensors,
+                                    PyObject* out) const {
+  PyObject* const arguments[] = {call, tensors, out ? out : Py_None};
+  return Returned(info, Checked(PyObject_Vectorcall(bound_, arguments, 3, nullptr)));
 }
 
 void RegisteredCall::Convert(const ArgumentName& name, Access access, PyObject* object,
                              CallMemory& memory, View& view) {
   if (!host().IsTensor(object)) RefuseObject(host(), object, name);
-  if (reason_) return;  // the framework makes the call, and looks at the tensor itself
+  if (reason_) {  // the framework makes the call, and looks at the tensor itself
+    if (takes_bound_calls_) DescribeDType(name, object, view.tensor);
+    return;
+  }
   auto& room = *memory.Array<anyop_host_view>(1);
   room = {};
   const int code = record_.view(object, access == Access::kWrite, &room);
@@ -205,16 +237,23 @@ const anyop_python_host& RecordIn(PyObject* capsule) {
   return *record;
 }
 
-// register_host(capsule, elsewhere): see the stub.
+// register_host(capsule, elsewhere, bound): see the stub.
 PyObject* RegisterHost(PyObject*, PyObject* args) {
   return Guarded([&] {
-    PyObject *capsule, *elsewhere;
-    if (!PyArg_ParseTuple(args, "OO", &capsule, &elsewhere)) throw ErrorSet{};
+    PyObject *capsule, *elsewhere, *bound;
+    if (!PyArg_ParseTuple(args, "OOO", &capsule, &elsewhere, &bound)) throw ErrorSet{};
     const anyop_python_host& record = RecordIn(capsule);
+    if (bound != Py_None &&
+        !(record.size > offsetof(anyop_python_host, sees_calls) && record.sees_calls)) {
+      ThrowValueError("register_host: bound is given, but the record of " +
+                      std::string(record.module) +
+                      " has no sees_calls: only a framework that sees every call is given bound "
+                      "calls. Leave it out.");
+    }
     if (FindHost(InternHostName(record.module))) {
       ThrowValueError(std::string("register_host: ") + record.module + " has a host already.");
     }
-    const auto* host = new RegisteredHost(record, elsewhere);  // stays: calls point to it
+    const auto* host = new RegisteredHost(record, elsewhere, bound);  // stays: calls point to it
     if (host->record.threads) SetHostThreads({host->record.threads, nullptr, nullptr});
     AddHost(host);
     return ToPython(host->name).release();

@@ -11,8 +11,9 @@ namespace anyop::python {
 
 class RegisteredHost final : public Host {
  public:
-  // elsewhere(name, args, out) calls the framework's own operator; None where there is none.
-  RegisteredHost(const anyop_python_host& record, PyObject* elsewhere);
+  // elsewhere(name, args, out) calls the framework's own operator, bound(call, tensors, out) makes
+  // a bound call; None where there is none.
+  RegisteredHost(const anyop_python_host& record, PyObject* elsewhere, PyObject* bound);
 
   bool IsTensor(PyObject* object) const override { return record.is_tensor(object) != 0; }
   bool ViewPlain(PyObject* object, anyop_host_view& view) const override;
@@ -29,6 +30,9 @@ class RegisteredHost final : public Host {
     if (record.written) record.written(tensor);
   }
   PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override;
+  bool takes_bound_calls() const override { return record.sees_calls && bound_ != Py_None; }
+  PyObject* CallBound(OperatorInfo& info, PyObject* call, PyObject* tensors,
+                      PyObject* out) const override;
   bool IsSymbolicNumber(PyObject* object) const override { return NeedsGradient(object); }
   std::string number_advice(PyObject* object) const override;
 
@@ -40,7 +44,7 @@ class RegisteredHost final : public Host {
   // What the record's `view` returns, with its error forgotten; -1 for no tensor of the host.
   int Look(PyObject* object, anyop_host_view& view) const;
 
-  PyObject* const elsewhere_;
+  PyObject *const elsewhere_, *const bound_;
 };
 
 // One call with the tensors of such a host.
@@ -50,6 +54,7 @@ class RegisteredCall final : public HostCall {
       : HostCall(host),
         record_(host.record),
         has_devices_(host.has_devices()),
+        takes_bound_calls_(host.takes_bound_calls()),
         reason_(host.record.sees_calls) {}
 
   // The call is looked at and not made: its tensors need no memory.
@@ -78,7 +83,7 @@ class RegisteredCall final : public HostCall {
 
  private:
   const anyop_python_host& record_;
-  const bool has_devices_;
+  const bool has_devices_, takes_bound_calls_;
   // The device of a tensor that lies on one. A tensor on the CPU says nothing: the plan may be all
   // that reads it. Tensors on two devices are refused when the call is planned.
   DLDevice device_ = kHostDevice;

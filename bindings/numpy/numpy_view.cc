@@ -7,6 +7,7 @@
 #include "anyop/stream.h"
 #include "anyop/tensor.h"
 #include "bindings/host/dtype_names.h"
+#include "signature/texts.h"
 
 namespace anyop::python {
 
@@ -156,8 +157,9 @@ void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& 
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   const int dtype = DTypeOfArray(PyArray_DESCR(array));
   if (dtype < 0) {
-    ThrowValueError(name.start() + " is " + ShowForeignArray(array) +
-                    ", but anyop has no such dtype. Try a cast to f32 or i64.");
+    ThrowValueError(
+        Filled(texts::kNoDType,
+               {{"op", name.op}, {"name", name.text()}, {"type", ShowForeignArray(array)}}));
   }
   if (PyArray_DESCR(array)->byteorder == '>') {
     ThrowValueError(name.start() +

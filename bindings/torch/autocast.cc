@@ -19,9 +19,9 @@ void MakeAgree(const std::vector<int>& group, c10::IValue* arguments, at::Scalar
   bool differ = false;
   for (const int i : group) {
     if (!IsCastable(arguments[i])) continue;
-    const auto type = arguments[i].toTensor().scalar_type();
-    differ |= first && *first != type;
-    first = type;
+    const auto dtype = arguments[i].toTensor().scalar_type();
+    differ |= first && *first != dtype;
+    first = dtype;
   }
   for (const int i : group) {
     if (differ && IsCastable(arguments[i])) {

@@ -7,6 +7,7 @@
 
 #include "gradient_node.h"
 #include "kernels.h"
+#include "texts.h"
 
 namespace anyop::torch_host {
 namespace {
@@ -19,34 +20,37 @@ std::string ArgumentName(const TorchOperator& op, int param, int element) {
 
 [[noreturn, gnu::cold]] void RefuseTangent(const TorchOperator& op, const std::string& name) {
   RaiseTorchError(ANYOP_UNSUPPORTED,
-                  op.name + ": " + name +
-                      " has a tangent, but anyop's operators have no forward-mode derivative. "
-                      "Try torch.func.vjp.");
+                  Filled(torch_texts::kTangent, {{"op", op.name}, {"name", name}}));
 }
 
 [[noreturn, gnu::cold]] void RefuseGradient(const TorchOperator& op, const std::string& name) {
   RaiseTorchError(ANYOP_UNSUPPORTED,
-                  op.name + ": " + name +
-                      " requires grad, but this call writes into its arguments, which cannot be "
-                      "differentiated. Try torch.no_grad() or detach().");
+                  Filled(torch_texts::kWrittenGradient, {{"op", op.name}, {"name", name}}));
 }
 
 [[noreturn, gnu::cold]] void RefuseParameter(const TorchOperator& op, int param) {
   const std::string name(op.param(param).name);
-  RaiseTorchError(ANYOP_UNSUPPORTED, op.name + ": " + name + " requires grad, but " + op.name +
-                                         " has no gradient for it. Try " + name + ".detach().");
+  RaiseTorchError(
+      ANYOP_UNSUPPORTED,
+      Filled(texts::kNoGradientFor, {{"op", op.name},
+                                     {"name", name},
+                                     {"asks", std::string(torch_texts::kAsks.text)},
+                                     {"stop", Filled(torch_texts::kStop, {{"name", name}})}}));
 }
 
 [[noreturn, gnu::cold]] void RefuseWord(const TorchOperator& op, GradientWiring::FewerWords fewer,
                                         const std::string& word) {
   std::string known;
-  for (const std::string& w : *fewer.words) known += (known.empty() ? "'" : "' or '") + w;
+  for (const std::string& w : *fewer.words) {
+    known += std::string(known.empty() ? "" : " or ") + "'" + w + "'";
+  }
   RaiseTorchError(ANYOP_UNSUPPORTED,
-                  op.name + ": " + std::string(op.param(fewer.param).name) + " is '" + word +
-                      "', but must be " + known + "' where a gradient is needed, because " +
-                      op.wiring->op->display_name() +
-                      " takes no other. Try torch.no_grad() around the call, or detach() its "
-                      "arguments.");
+                  Filled(texts::kFewerWords, {{"op", op.name},
+                                              {"name", std::string(op.param(fewer.param).name)},
+                                              {"word", word},
+                                              {"words", known},
+                                              {"gradient", op.wiring->op->display_name()},
+                                              {"around", std::string(torch_texts::kAround.text)}}));
 }
 
 // Whether a gradient must be recorded. What it would silently lack is refused.
@@ -87,9 +91,7 @@ void CheckNothingNeedsGradient(const TorchOperator& op, Variant variant,
 void CheckMayBeWritten(const TorchOperator& op, const std::string& name, const at::Tensor& t) {
   if (!t.defined() || !t.is_inference() || c10::InferenceMode::is_enabled()) return;
   RaiseTorchError(ANYOP_INVALID_ARGUMENT,
-                  op.name + ": " + name +
-                      " is an inference tensor, but is written outside inference mode. Try a "
-                      "clone().");
+                  Filled(torch_texts::kInference, {{"op", op.name}, {"name", name}}));
 }
 
 }  // namespace

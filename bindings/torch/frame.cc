@@ -5,6 +5,7 @@
 
 #include "device.h"
 #include "signature/check.h"
+#include "texts.h"
 
 namespace anyop::torch_host {
 namespace {
@@ -78,21 +79,21 @@ bool ViewTensor(const at::Tensor& t, bool is_written, DLTensor& view) {
 [[gnu::cold]] void RefuseTensor(const std::string& op, const std::string& name,
                                 const at::Tensor& t) {
   if (!t.defined()) Refuse(op, name, "is undefined, but must be a tensor.");
+  const auto refuse = [&](const Text& text, FilledWord word = {}) {
+    RaiseTorchError(ANYOP_INVALID_ARGUMENT, Filled(text, {{"op", op}, {"name", name}, word}));
+  };
   if (!DLDeviceOf(t.device()).device_type) {
-    Refuse(op, name,
-           "is on " + t.device().str() + ", but must be on cpu. Try " + name + ".to('cpu').");
+    refuse(torch_texts::kDevice, {"device", t.device().str()});
   }
   if (DTypeOf(t.scalar_type()) < 0) {
     std::string shape;
     for (const auto size : t.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
-    Refuse(op, name,
-           "is " + std::string(c10::getDtypeNames(t.scalar_type()).first) + "[" + shape +
-               "], but anyop has no such dtype. Try a cast to f32 or i64.");
+    const std::string dtype(c10::getDtypeNames(t.scalar_type()).first);
+    refuse(texts::kNoDType, {"type", dtype + "[" + shape + "]"});
   }
-  if (t.dim() > kMaxRank) {
-    Refuse(op, name, "has " + std::to_string(t.dim()) + " dimensions, but must have at most 8.");
-  }
-  Refuse(op, name, "has no memory: its storage was resized to nothing.");
+  if (t.dim() > kMaxRank) refuse(texts::kManyDimensions, {"rank", std::to_string(t.dim())});
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT,
+                  Filled(torch_texts::kNoMemory, {{"op", op}, {"name", name}}));
 }
 
 bool Frame::SetTensor(int i, const at::Tensor& t, bool is_written) {

@@ -147,9 +147,8 @@ Ptr Myself(N& node) {
 std::vector<c10::IValue> GradientNode::Arguments() {
   if (!op_.wiring) {
     RaiseTorchError(ANYOP_UNSUPPORTED,
-                    op_.name +
-                        ": it has no gradient, but one was asked for. Try torch.no_grad() "
-                        "around the call, or detach() its arguments.");
+                    Filled(texts::kNoGradient,
+                           {{"op", op_.name}, {"around", std::string(torch_texts::kAround.text)}}));
   }
   const NodePtr self = Myself<NodePtr>(*this);
   std::vector<c10::IValue> arguments(kept_.size());

@@ -9,6 +9,7 @@
 #include "frame.h"
 #include "kernels.h"
 #include "runtime/plan/calling_host.h"
+#include "texts.h"
 
 namespace anyop::torch_host {
 namespace {
@@ -31,9 +32,10 @@ void CheckMask(const TorchOperator& op, const c10::IValue* arguments) {
   if (!op.facts.takes_mask || !arguments[op.n_params].isList()) return;
   const std::size_t n = arguments[op.n_params].toListRef().size();
   if (n == std::size_t(op.n_results)) return;
-  RaiseTorchError(ANYOP_INVALID_ARGUMENT, op.name + ": output_mask has " + std::to_string(n) +
-                                              " elements, but there are " +
-                                              std::to_string(op.n_results) + " results.");
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT,
+                  Filled(texts::kMaskLength, {{"op", op.name},
+                                              {"given", std::to_string(n)},
+                                              {"results", std::to_string(op.n_results)}}));
 }
 
 // Raises what a kernel in Python has raised. The adapter knows no Python, but torch hands on what
@@ -124,18 +126,17 @@ void DeviceKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
 void WrongLayoutKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
                                    torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
-  // What is said where no argument shows such a layout.
-  std::string text = "a tensor has a layout that anyop does not read. Try a dense one.";
+  std::string text = Filled(torch_texts::kSomeLayout, {{"op", op->name}});
   const auto look = [&](const at::Tensor& t, const std::string& name) {
     if (t.layout() == at::kStrided && !t.is_quantized() && !t.is_nested()) return;
-    const std::string layout = t.is_quantized() ? "quantized"
-                               : t.is_nested()  ? "nested"
-                               : t.is_mkldnn()  ? "mkldnn"
-                                                : "sparse";
-    text = name + " is " + layout + ", but must be a strided tensor. Try " + name +
-           (t.is_quantized() ? ".dequantize()."
-            : t.is_nested()  ? ".to_padded_tensor(0.0)."
-                             : ".to_dense().");
+    const Text& layout = t.is_quantized() ? torch_texts::kQuantized
+                         : t.is_nested()  ? torch_texts::kNested
+                         : t.is_mkldnn()  ? torch_texts::kMkldnn
+                                          : torch_texts::kSparse;
+    text = Filled(torch_texts::kLayout, {{"op", op->name},
+                                         {"name", name},
+                                         {"layout", std::string(layout.name)},
+                                         {"conversion", std::string(layout.text)}});
   };
   ForTensors(*op, arguments, [&](const at::Tensor& t, int i, int element) {
     const std::string index = element < 0 ? "" : "[" + std::to_string(element) + "]";
@@ -144,7 +145,7 @@ void WrongLayoutKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeyS
   for (int r = 0; variant == Variant::kOut && r < op->n_results; ++r) {
     look(arguments[op->out_argument(r)].toTensor(), op->out_name(r));
   }
-  RaiseTorchError(ANYOP_INVALID_ARGUMENT, op->name + ": " + text);
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT, text);
 }
 
 }  // namespace anyop::torch_host

@@ -13,6 +13,7 @@
 #include "device.h"
 #include "kernels.h"
 #include "scope.h"
+#include "texts.h"
 
 namespace anyop::torch_host {
 namespace {
@@ -44,9 +45,8 @@ void ImplementVariant(const TorchOperator& op, Variant variant, const char* name
   if (variant == Variant::kFunctional && !op.facts.dtype_groups.empty()) {
     Implement<AutocastKernel>(op, variant, name, Key::AutocastCPU);
   }
-  for (const Key key : {Key::SparseCPU, Key::SparseCsrCPU, Key::MkldnnCPU, Key::QuantizedCPU,
-                        Key::NestedTensorCPU}) {
-    Implement<WrongLayoutKernel>(op, variant, name, key);
+  for (const char* const key : torch_texts::kWrongLayoutKeys) {
+    Implement<WrongLayoutKernel>(op, variant, name, c10::parseDispatchKey(key));
   }
 }
 

@@ -3,11 +3,13 @@
 // registered from the same signature.
 #include "torch_call.h"
 
+#include <span>
 #include <unordered_map>
 
 #include "bindings/host/elsewhere.h"
 #include "bindings/host/slots.h"
 #include "bindings/module_functions.h"
+#include "bindings/torch/texts.h"
 #include "bindings/torch_unlinked/torch_schema.h"
 #include "signature/facts.h"
 
@@ -112,7 +114,26 @@ PyObject* GetSchemas(PyObject*, PyObject* op) {
   });
 }
 
+Ref TupleOf(std::span<const char* const> words) {
+  Ref tuple = Checked(PyTuple_New(Py_ssize_t(words.size())));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), ToPython(words[i]).release());
+  }
+  return tuple;
+}
+
+// torch_texts(): see the stub.
+PyObject* GetTorchTexts(PyObject*, PyObject*) {
+  return Guarded([&] {
+    return Py_BuildValue(
+        "(OOOO)", DictOf(torch_texts::kAll).get(), DictOf(torch_texts::kLayouts).get(),
+        TupleOf(torch_texts::kWrongLayoutKeys).get(), TupleOf(torch_texts::kDeviceKeys).get());
+  });
+}
+
 PyMethodDef g_torch_call_methods[] = {
+    {"torch_texts", GetTorchTexts, METH_NOARGS,
+     "What torch's operators refuse, and in which words."},
     {"schemas", GetSchemas, METH_O, "The schemas of an operator in PyTorch's language."},
     {"torch_route", SetRoute, METH_VARARGS, "Sets the torch operator behind a function."},
     {"result_type", GetResultType, METH_O, "The named tuple of several results, or None."},

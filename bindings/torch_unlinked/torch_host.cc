@@ -119,6 +119,7 @@ class Torch final : public Host {
     return Checked(PyObject_CallOneArg(lent, capsule.get()));
   }
   bool lends_again() const override { return true; }
+  bool loses_exceptions() const override { return true; }
   Ref DTypeObject(DType dtype) const override {
     if (!g_torch.is_known) Checked(PyImport_ImportModule("anyop.torch"));
     return Ref::Borrow(g_torch.dtype_objects[int(dtype)]);
@@ -155,6 +156,9 @@ class Torch final : public Host {
 
 }  // namespace
 
-const Host* MakeTorchHost() { return new Torch; }
+const Host* MakeTorchHost() {
+  ExpectHost("torch", "anyop.torch");
+  return new Torch;
+}
 
 }  // namespace anyop::python

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "bindings/torch/texts.h"
 #include "runtime/device/device.h"
 
 namespace anyop::python {
@@ -95,17 +96,19 @@ void TorchCall::Finish() {
 void RefuseTorchTensor(PyObject* object, const ArgumentName& name) {
   const Ref rank(PyObject_GetAttrString(object, "ndim"));
   if (rank && PyLong_AsLong(rank.get()) > kMaxRank) {
-    ThrowValueError(name.start() + " has " + std::to_string(PyLong_AsLong(rank.get())) +
-                    " dimensions, but must have at most " + std::to_string(kMaxRank) + ".");
+    ThrowValueError(
+        Filled(texts::kManyDimensions, {{"op", name.op},
+                                        {"name", name.text()},
+                                        {"rank", std::to_string(PyLong_AsLong(rank.get()))}}));
   }
   PyErr_Clear();
-  ThrowValueError(name.start() + " is " + ShowForeignTensor(object) +
-                  ", but anyop has no such dtype. Try a cast to f32 or i64.");
+  ThrowValueError(
+      Filled(texts::kNoDType,
+             {{"op", name.op}, {"name", name.text()}, {"type", ShowForeignTensor(object)}}));
 }
 
 void RefuseInference(const ArgumentName& name) {
-  ThrowValueError(name.start() +
-                  " is an inference tensor, but is written outside inference mode. Try a clone().");
+  ThrowValueError(Filled(torch_texts::kInference, {{"op", name.op}, {"name", name.text()}}));
 }
 
 }  // namespace anyop::python

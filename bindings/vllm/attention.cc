@@ -96,7 +96,7 @@ class AsF32 {
 
 // An argument by the place that it has in vLLM's schema.
 struct AttentionArguments {
-  const c10::IValue* a;
+  const RowCall& a;
   const at::Tensor& query() const { return a[0].toTensor(); }
   double scale() const { return a[6].toDouble(); }
   bool causal() const { return a[7].toBool(); }
@@ -105,24 +105,22 @@ struct AttentionArguments {
   std::int64_t requests() const { return a[12].toTensor().const_data_ptr<std::int64_t>()[0]; }
 };
 
-constexpr char kAttention[] = "cpu_attention_with_kv_cache";
-
 // What all requests share, as our operator takes it.
 struct Attention {
-  explicit Attention(const c10::IValue* arguments)
+  explicit Attention(const RowCall& arguments)
       : given{arguments},
-        is_fp8(IsFp8(kAttention, arguments[17].toStringRef())),
-        query(kAttention, "query", given.query()),
-        output(kAttention, "output", arguments[3].toTensor(), true),
-        keys(CacheOf(kAttention, "key_cache", arguments[1].toTensor(), is_fp8, false)),
-        values(CacheOf(kAttention, "value_cache", arguments[2].toTensor(), is_fp8, false)),
-        table(kAttention, "block_table", arguments[10].toTensor()),
-        lengths(kAttention, "seq_lens", arguments[5].toTensor()),
-        starts(kAttention, "query_start_loc", arguments[4].toTensor()),
-        slopes(kAttention, "alibi_slopes", arguments[8]),
-        sinks(kAttention, "s_aux", arguments[13]),
-        k_scale(kAttention, "k_scale", arguments[15].toDouble(), keys.size(2)),
-        v_scale(kAttention, "v_scale", arguments[16].toDouble(), keys.size(2)) {
+        is_fp8(IsFp8(arguments.name, arguments[17].toStringRef())),
+        query(arguments.name, "query", given.query()),
+        output(arguments.name, "output", arguments[3].toTensor(), true),
+        keys(CacheOf(arguments.name, "key_cache", arguments[1].toTensor(), is_fp8, false)),
+        values(CacheOf(arguments.name, "value_cache", arguments[2].toTensor(), is_fp8, false)),
+        table(arguments.name, "block_table", arguments[10].toTensor()),
+        lengths(arguments.name, "seq_lens", arguments[5].toTensor()),
+        starts(arguments.name, "query_start_loc", arguments[4].toTensor()),
+        slopes(arguments.name, "alibi_slopes", arguments[8]),
+        sinks(arguments.name, "s_aux", arguments[13]),
+        k_scale(arguments.name, "k_scale", arguments[15].toDouble(), keys.size(2)),
+        v_scale(arguments.name, "v_scale", arguments[16].toDouble(), keys.size(2)) {
     query.MustHaveRank(3, "[tokens, heads, head size]");
     output.MustHaveRank(3, "[tokens, heads, head size]");
     table.MustHaveRank(2, "[requests, blocks]");
@@ -130,12 +128,11 @@ struct Attention {
 
   void Run(const Lent& q, const Lent& y, const Lent& blocks, const Lent& seq_lens,
            const Lent& query_starts, bool causal) {
-    static const TorchOperator& op = Ours("paged_attention");
     // vLLM's window counts the token itself, window_left the keys before it.
     const std::int64_t window = given.window() < 0 ? -1 : given.window() - 1;
     const std::int64_t no_lse[2] = {q.size(1), 0};  // return_lse is false: no element of it
     const DLTensor lse = MakeDLTensor(nullptr, kHostDevice, ToDL(DType::kF32), 2, no_lse);
-    OpCall call(op);
+    OpCall call(given.a.op());
     call.Tensor(q).Tensor(keys).Tensor(values).Tensor(blocks).Tensor(seq_lens).Tensor(query_starts);
     call.Float(given.scale()).Bool(causal).Int(window).Int(causal ? -1 : window);
     call.Float(given.softcap());
@@ -163,7 +160,7 @@ void RunEach(Attention& attention, const at::Tensor& causal, std::int64_t reques
   if (starts.scalar_type() != at::kInt || !starts.is_contiguous() || causal.numel() < requests ||
       !causal.is_contiguous() ||
       (causal.scalar_type() != at::kBool && causal.scalar_type() != at::kInt)) {
-    Refuse(kAttention,
+    Refuse(attention.given.a.name,
            "dynamic_causal must be dense, Bool or Int, with a number for each request, and "
            "query_start_loc dense and Int.");
   }
@@ -171,9 +168,9 @@ void RunEach(Attention& attention, const at::Tensor& causal, std::int64_t reques
   for (std::int64_t r = 0; r < requests; ++r) {
     const std::int64_t first = begin[r], n = begin[r + 1] - first;
     if (first < 0 || n < 0 || first + n > attention.query.size(0)) {
-      Refuse(kAttention, "query_start_loc[" + std::to_string(r + 1) + "] is " +
-                             std::to_string(begin[r + 1]) +
-                             ", but must rise from 0 to at most the number of tokens.");
+      Refuse(attention.given.a.name, "query_start_loc[" + std::to_string(r + 1) + "] is " +
+                                         std::to_string(begin[r + 1]) +
+                                         ", but must rise from 0 to at most the number of tokens.");
     }
     if (!n) continue;
     std::int32_t own[2] = {0, std::int32_t(n)};
@@ -188,44 +185,37 @@ void RunEach(Attention& attention, const at::Tensor& causal, std::int64_t reques
   }
 }
 
-}  // namespace
-
-c10::IValue CpuAttnHasIsa(const c10::IValue*) { return false; }
-
 // The number of requests, as a tensor: vLLM hands on to the attention whatever this returns, and
 // looks into it nowhere.
-c10::IValue GetSchedulerMetadata(const c10::IValue* a) {
-  constexpr char kName[] = "get_scheduler_metadata";
-  IsFp8(kName, a[12].toStringRef());
+c10::IValue GetSchedulerMetadata(const RowCall& a) {
+  IsFp8(a.name, a[12].toStringRef());
   const at::ScalarType dtype = a[5].toScalarType();
   if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) {
-    RefuseKernel(kName, std::string("dtype is ") + c10::toString(dtype) +
-                            ", but attention computes in Float, BFloat16 or Half.");
+    RefuseKernel(a.name, std::string("dtype is ") + c10::toString(dtype) +
+                             ", but attention computes in Float, BFloat16 or Half.");
   }
   if (a[2].toInt() < 1 || a[1].toInt() % a[2].toInt()) {
-    Refuse(kName, "num_heads_q is " + std::to_string(a[1].toInt()) +
-                      ", but must be a multiple of num_heads_kv, which is " +
-                      std::to_string(a[2].toInt()) + ".");
+    Refuse(a.name, "num_heads_q is " + std::to_string(a[1].toInt()) +
+                       ", but must be a multiple of num_heads_kv, which is " +
+                       std::to_string(a[2].toInt()) + ".");
   }
   at::Tensor made = at::detail::empty_cpu({1}, at::kLong, false, {});
   made.mutable_data_ptr<std::int64_t>()[0] = a[0].toInt();
   return made;
 }
 
-c10::IValue ReshapeAndCache(const c10::IValue* a) {
-  constexpr char kName[] = "cpu_attn_reshape_and_cache";
-  static const TorchOperator& op = Ours("reshape_and_cache");
-  const bool is_fp8 = IsFp8(kName, a[8].toStringRef());
-  Lent keys = CacheOf(kName, "key_cache", a[2].toTensor(), is_fp8, true);
-  Lent values = CacheOf(kName, "value_cache", a[3].toTensor(), is_fp8, true);
-  Lent slots(kName, "slot_mapping", a[4].toTensor());
+c10::IValue ReshapeAndCache(const RowCall& a) {
+  const bool is_fp8 = IsFp8(a.name, a[8].toStringRef());
+  Lent keys = CacheOf(a.name, "key_cache", a[2].toTensor(), is_fp8, true);
+  Lent values = CacheOf(a.name, "value_cache", a[3].toTensor(), is_fp8, true);
+  Lent slots(a.name, "slot_mapping", a[4].toTensor());
   const at::Tensor& key = a[0].toTensor();
   slots.MustHaveRank(1, "[tokens]");
   // A batch may be padded: slots beyond its tokens are none.
   if (key.dim() == 3 && slots.size(0) > key.size(0)) slots.Slice(0, 0, key.size(0));
-  const Scale k_scale(kName, "k_scale", a[6].toDouble(), keys.size(2));
-  const Scale v_scale(kName, "v_scale", a[7].toDouble(), keys.size(2));
-  OpCall call(op);
+  const Scale k_scale(a.name, "k_scale", a[6].toDouble(), keys.size(2));
+  const Scale v_scale(a.name, "v_scale", a[7].toDouble(), keys.size(2));
+  OpCall call(a.op());
   call.Tensor(key).Tensor(a[1].toTensor()).Tensor(keys).Tensor(values).Tensor(slots);
   if (is_fp8) {
     call.Tensor(k_scale.get()).Tensor(v_scale.get());
@@ -236,16 +226,16 @@ c10::IValue ReshapeAndCache(const c10::IValue* a) {
   return {};
 }
 
-c10::IValue AttentionWithKvCache(const c10::IValue* a) {
+c10::IValue AttentionWithKvCache(const RowCall& a) {
   Attention attention(a);
   const std::int64_t n = attention.given.requests();
   const std::int64_t known = std::min(
       {attention.lengths.rank() == 1 ? attention.lengths.size(0) : 0, attention.table.size(0),
        attention.starts.rank() == 1 ? attention.starts.size(0) - 1 : 0});
   if (n < 0 || n > known) {
-    Refuse(kAttention, "scheduler_metadata is of " + std::to_string(n) +
-                           " requests, but seq_lens, block_table and query_start_loc tell of " +
-                           std::to_string(known) + ". Try the metadata of this batch.");
+    Refuse(a.name, "scheduler_metadata is of " + std::to_string(n) +
+                       " requests, but seq_lens, block_table and query_start_loc tell of " +
+                       std::to_string(known) + ". Try the metadata of this batch.");
   }
   // The tensors may have room for more requests than the batch has.
   attention.lengths.Slice(0, 0, n);
@@ -262,13 +252,11 @@ c10::IValue AttentionWithKvCache(const c10::IValue* a) {
 
 // vLLM's tensors have room for its largest batch: of the table the requests of query_start_loc are
 // read, and of the slots those of tokens with a position are written.
-c10::IValue ComputeSlotMapping(const c10::IValue* a) {
-  constexpr char kName[] = "compute_slot_mapping_kernel_impl";
-  static const TorchOperator& op = Ours("compute_slot_mapping");
+c10::IValue ComputeSlotMapping(const RowCall& a) {
   const at::Tensor& starts = a[0].toTensor();
   const at::Tensor& positions = a[1].toTensor();
-  Lent table(kName, "block_table", a[2].toTensor());
-  Lent slots(kName, "slot_mapping", a[3].toTensor(), true);
+  Lent table(a.name, "block_table", a[2].toTensor());
+  Lent slots(a.name, "slot_mapping", a[3].toTensor(), true);
   table.MustHaveRank(2, "[requests, blocks]");
   slots.MustHaveRank(1, "[tokens]");
   if (starts.dim() == 1 && starts.size(0) >= 1) {
@@ -277,24 +265,28 @@ c10::IValue ComputeSlotMapping(const c10::IValue* a) {
   if (positions.dim() == 1 && slots.size(0) > positions.size(0)) {
     slots.Slice(0, 0, positions.size(0));
   }
-  OpCall(op).Tensor(starts).Tensor(positions).Tensor(table).Int(a[4].toInt()).Tensor(slots).Run();
+  OpCall(a.op())
+      .Tensor(starts)
+      .Tensor(positions)
+      .Tensor(table)
+      .Int(a[4].toInt())
+      .Tensor(slots)
+      .Run();
   return {};
 }
 
 // A row of the query and of the cache is the latent, as wide as the output, then the rotated part.
-c10::IValue MlaDecode(const c10::IValue* a) {
-  constexpr char kName[] = "mla_decode_kvcache";
-  static const TorchOperator& op = Ours("mla_decode");
-  const Lent out(kName, "out", a[0].toTensor(), true);
-  Lent nope(kName, "query", a[1].toTensor()), latent(kName, "kv_cache", a[2].toTensor());
+c10::IValue MlaDecode(const RowCall& a) {
+  const Lent out(a.name, "out", a[0].toTensor(), true);
+  Lent nope(a.name, "query", a[1].toTensor()), latent(a.name, "kv_cache", a[2].toTensor());
   out.MustHaveRank(3, "[requests, heads, latent size]");
   nope.MustHaveRank(3, "[requests, heads, latent and rotated size]");
   latent.MustHaveRank(3, "[blocks, block size, latent and rotated size]");
   const std::int64_t c = out.size(2), r = nope.size(2) - c;
   if (r < 0 || latent.size(2) != c + r) {
-    Refuse(kName, "query, kv_cache and out have rows of " + std::to_string(nope.size(2)) + ", " +
-                      std::to_string(latent.size(2)) + " and " + std::to_string(c) +
-                      " elements, but the first two must be as long, and out at most that.");
+    Refuse(a.name, "query, kv_cache and out have rows of " + std::to_string(nope.size(2)) + ", " +
+                       std::to_string(latent.size(2)) + " and " + std::to_string(c) +
+                       " elements, but the first two must be as long, and out at most that.");
   }
   Lent rope = nope, rope_cache = latent;
   nope.Slice(2, 0, c);
@@ -303,11 +295,23 @@ c10::IValue MlaDecode(const c10::IValue* a) {
   rope_cache.Slice(2, c, r);
   const std::int64_t no_lse[2] = {out.size(1), 0};
   const DLTensor lse = MakeDLTensor(nullptr, kHostDevice, ToDL(DType::kF32), 2, no_lse);
-  OpCall call(op);
+  OpCall call(a.op());
   call.Tensor(nope).Tensor(rope).Tensor(latent).Tensor(rope_cache).Tensor(a[4].toTensor());
   call.Tensor(a[5].toTensor()).None().Float(a[3].toDouble()).Bool(true).Bool(false);
   call.Tensor(out).Tensor(&lse).Run();
   return {};
 }
+
+constexpr NamedFunction kAttentionFunctions[] = {
+    {"get_scheduler_metadata", &GetSchedulerMetadata},
+    {"cpu_attn_reshape_and_cache", &ReshapeAndCache},
+    {"cpu_attention_with_kv_cache", &AttentionWithKvCache},
+    {"compute_slot_mapping_kernel_impl", &ComputeSlotMapping},
+    {"mla_decode_kvcache", &MlaDecode},
+};
+
+}  // namespace
+
+std::span<const NamedFunction> AttentionFunctions() { return kAttentionFunctions; }
 
 }  // namespace anyop::vllm_host

@@ -12,14 +12,12 @@
 namespace anyop::vllm_host {
 namespace {
 
-constexpr char kRotary[] = "rotary_embedding";
-
 // Heads of a query or key, [..., heads * size] or [..., heads, size], as [..., heads, size], where
 // `...` are the tokens. Sets how many dimensions those are. Most models give the first form, and
 // DeepSeek's the second, as a strided slice of a wider tensor.
-Lent HeadsOf(const char* name, const at::Tensor& t, std::int64_t tokens, std::int64_t head_size,
-             int* n_leading) {
-  Lent heads(kRotary, name, t, true);
+Lent HeadsOf(const char* op, const char* name, const at::Tensor& t, std::int64_t tokens,
+             std::int64_t head_size, int* n_leading) {
+  Lent heads(op, name, t, true);
   for (int n = heads.rank() - 1; n >= 0 && n >= heads.rank() - 2; --n) {
     std::int64_t rows = 1;
     for (int i = 0; i < n; ++i) rows *= heads.size(i);
@@ -30,10 +28,9 @@ Lent HeadsOf(const char* name, const at::Tensor& t, std::int64_t tokens, std::in
   }
   std::string sizes;
   for (const auto size : t.sizes()) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-  Refuse(kRotary, std::string(name) + " is [" + sizes +
-                      "], but must be [tokens, heads * size] or " + "[tokens, heads, size] with " +
-                      std::to_string(tokens) + " tokens, as positions has, and heads of " +
-                      std::to_string(head_size) + ".");
+  Refuse(op, std::string(name) + " is [" + sizes + "], but must be [tokens, heads * size] or " +
+                 "[tokens, heads, size] with " + std::to_string(tokens) +
+                 " tokens, as positions has, and heads of " + std::to_string(head_size) + ".");
 }
 
 // A linear layer's weight as our kernels read it, for as long as vLLM holds the handle.
@@ -79,14 +76,34 @@ Matrices& TheMatrices() {
   return matrices;
 }
 
-// The sizes of what pack_weight makes of a weight [..., features, inputs], as its signature has
-// them: its plan is not asked, because layers of other sizes take turns and each would look for its
-// own.
+// Features and inputs that lie together in a packed weight: the last two sizes that pack_weight's
+// signature gives its result.
+struct PackedBlock {
+  std::int64_t features, inputs;
+};
+
+const PackedBlock& ThePackedBlock() {
+  static const PackedBlock block = [] {
+    const TorchOperator& op = Ours("pack_weight");
+    const std::int64_t one[2] = {1, 1};
+    const DLTensor weight = MakeDLTensor(nullptr, kHostDevice, ToDL(DType::kF32), 2, one);
+    anyop_value frame[kMaxParams + kMaxResults] = {};
+    frame[0] = TensorValue(&weight);
+    const HeldPlan plan = GetPlan(*op.op, frame);
+    const ResultShape& packed = plan->results[0];
+    return PackedBlock{packed.shape[packed.rank - 2], packed.shape[packed.rank - 1]};
+  }();
+  return block;
+}
+
+// The sizes of what pack_weight makes of a weight [..., features, inputs]. Its plan is asked once,
+// for a block, because layers of other sizes take turns and each would look for its own.
 class PackedSizes {
  public:
   explicit PackedSizes(c10::IntArrayRef weight) : sizes_(weight.begin(), weight.end() - 2) {
-    const std::int64_t features = weight[weight.size() - 2], inputs = weight.back();
-    sizes_.append({(features + kFeatures - 1) / kFeatures, (inputs + 1) / 2, kFeatures, 2});
+    const auto [features, inputs] = ThePackedBlock();
+    sizes_.append({(weight[weight.size() - 2] + features - 1) / features,
+                   (weight.back() + inputs - 1) / inputs, features, inputs});
   }
   c10::IntArrayRef sizes() const { return sizes_; }
   std::int64_t elements() const { return c10::multiply_integers(sizes_); }
@@ -104,34 +121,30 @@ class PackedSizes {
   }
 
  private:
-  static constexpr std::int64_t kFeatures = 32;
   c10::SmallVector<std::int64_t, 5> sizes_;
 };
 
-}  // namespace
-
-c10::IValue RotaryEmbedding(const c10::IValue* a) {
-  static const TorchOperator& op = Ours("rotary_embedding");
+c10::IValue RotaryEmbedding(const RowCall& a) {
   const std::int64_t tokens = a[0].toTensor().numel(), head_size = a[3].toInt();
   if (tokens == 0) return {};  // HeadsOf could not tell tokens from heads
-  Lent positions(kRotary, "positions", a[0].toTensor());
+  Lent positions(a.name, "positions", a[0].toTensor());
   bool is_merged = positions.MergeFirst(positions.rank());
-  OpCall call(op);
+  OpCall call(a.op());
   call.Tensor(positions);
   int n = 0;
-  Lent query = HeadsOf("query", a[1].toTensor(), tokens, head_size, &n);
+  Lent query = HeadsOf(a.name, "query", a[1].toTensor(), tokens, head_size, &n);
   is_merged = query.MergeFirst(n) && is_merged;
   call.Tensor(query);
   std::optional<Lent> key;
   if (a[2].isNone()) {
     call.None();
   } else {
-    key = HeadsOf("key", a[2].toTensor(), tokens, head_size, &n);
+    key = HeadsOf(a.name, "key", a[2].toTensor(), tokens, head_size, &n);
     is_merged = key->MergeFirst(n) && is_merged;
     call.Tensor(*key);
   }
   if (!is_merged) {
-    Refuse(kRotary,
+    Refuse(a.name,
            "positions, query or key is a view whose tokens are no single dimension, but they are "
            "counted one after the other. Try contiguous().");
   }
@@ -141,39 +154,35 @@ c10::IValue RotaryEmbedding(const c10::IValue* a) {
 }
 
 // b is the weight as columns, [inputs, features].
-c10::IValue CreateMatrix(const c10::IValue* a) {
-  constexpr char kName[] = "create_onednn_mm_handler";
-  static const TorchOperator& op = Ours("pack_weight");
+c10::IValue CreateMatrix(const RowCall& a) {
   const at::Tensor& b = a[0].toTensor();
-  Lent weight(kName, "b", b);
+  Lent weight(a.name, "b", b);
   weight.MustHaveRank(2, "[inputs, features]");
   weight.Swap(0, 1);
   const std::int64_t rows = weight.size(0), columns = weight.size(1);
   const PackedSizes sizes({rows, columns});
   Matrix matrix{at::detail::empty_cpu(sizes.sizes(), b.scalar_type(), false, {}), rows, columns};
-  OpCall(op).Tensor(weight).Written(matrix.packed).Run();
+  OpCall(a.op()).Tensor(weight).Written(matrix.packed).Run();
   return TheMatrices().Add(std::move(matrix));
 }
 
-c10::IValue MultiplyMatrix(const c10::IValue* a) {
-  constexpr char kName[] = "onednn_mm";
-  static const TorchOperator& op = Ours("linear_packed");
+c10::IValue MultiplyMatrix(const RowCall& a) {
   const at::Tensor& handle = a[3].toTensor();
   if (handle.scalar_type() != at::kLong || handle.numel() != 1) {
-    Refuse(kName,
+    Refuse(a.name,
            "handler_tensor must be one number of Long, which create_onednn_mm_handler gave.");
   }
-  const auto matrix = TheMatrices().Get(kName, *handle.const_data_ptr<std::int64_t>());
-  Lent c(kName, "c", a[0].toTensor(), true), x(kName, "a", a[1].toTensor());
+  const auto matrix = TheMatrices().Get(a.name, *handle.const_data_ptr<std::int64_t>());
+  Lent c(a.name, "c", a[0].toTensor(), true), x(a.name, "a", a[1].toTensor());
   if (x.rank() < 1 || x.size(x.rank() - 1) != matrix->columns) {
-    Refuse(kName, "a has rows of " + std::to_string(x.rank() ? x.size(x.rank() - 1) : 1) +
-                      " elements, but the matrix behind the handle takes " +
-                      std::to_string(matrix->columns) + ".");
+    Refuse(a.name, "a has rows of " + std::to_string(x.rank() ? x.size(x.rank() - 1) : 1) +
+                       " elements, but the matrix behind the handle takes " +
+                       std::to_string(matrix->columns) + ".");
   }
   if (c.rank() < 1 || !c.MergeFirst(c.rank() - 1) || !x.MergeFirst(x.rank() - 1)) {
-    Refuse(kName, "a or c is a view whose rows are no single dimension. Try contiguous().");
+    Refuse(a.name, "a or c is a view whose rows are no single dimension. Try contiguous().");
   }
-  OpCall call(op);
+  OpCall call(a.op());
   call.Tensor(x).Tensor(matrix->packed).Int(matrix->rows).Optional(a[2]);
   call.Word("none").Word("same").Tensor(c).Run();
   return {};
@@ -181,36 +190,30 @@ c10::IValue MultiplyMatrix(const c10::IValue* a) {
 
 // For vLLM until 0.28. vLLM reads the number of features from the result, so the result has the
 // sizes of the weight, over memory of all that pack_weight makes.
-c10::IValue ConvertWeightPacked(const c10::IValue* a) {
-  constexpr char kName[] = "convert_weight_packed";
-  static const TorchOperator& op = Ours("pack_weight");
+c10::IValue ConvertWeightPacked(const RowCall& a) {
   const at::Tensor& weight = a[0].toTensor();
-  Lent(kName, "weight", weight).MustHaveRank(2, "[features, inputs]");
+  Lent(a.name, "weight", weight).MustHaveRank(2, "[features, inputs]");
   PackedSizes sizes(weight.sizes());
   const at::Tensor packed =
       at::detail::empty_cpu({sizes.elements()}, weight.scalar_type(), false, {});
   DLTensor to;
   torch_host::ViewTensor(packed, true, to);
-  OpCall(op).Tensor(weight).Tensor(sizes.Give(to)).Run();
+  OpCall(a.op()).Tensor(weight).Tensor(sizes.Give(to)).Run();
   return packed.as_strided(weight.sizes(), {weight.size(1), 1});
 }
 
-namespace {
-
 // weight_packed_linear(mat1, mat2, bias, is_vnni) -> Tensor, until 0.28.
-c10::IValue ReturnedPackedLinear(const c10::IValue* a) {
-  constexpr char kName[] = "weight_packed_linear";
-  static const TorchOperator& op = Ours("linear_packed");
+c10::IValue ReturnedPackedLinear(const RowCall& a) {
   const at::Tensor &x = a[0].toTensor(), &weight = a[1].toTensor();
-  Lent(kName, "mat2", weight).MustHaveRank(2, "[features, inputs]");
+  Lent(a.name, "mat2", weight).MustHaveRank(2, "[features, inputs]");
   PackedSizes sizes(weight.sizes());
   // A packed weight has the sizes of a plain one: only its memory, where it is longer, tells.
   if (weight.storage().nbytes() < std::size_t(sizes.elements()) * weight.itemsize()) {
-    Refuse(kName, "mat2 is a plain weight, but must be what convert_weight_packed made of one.");
+    Refuse(a.name, "mat2 is a plain weight, but must be what convert_weight_packed made of one.");
   }
   if (x.dim() < 1 || x.size(-1) != weight.size(1)) {
-    Refuse(kName, "mat1 has rows of " + std::to_string(x.dim() ? x.size(-1) : 1) +
-                      " elements, but mat2 takes " + std::to_string(weight.size(1)) + ".");
+    Refuse(a.name, "mat1 has rows of " + std::to_string(x.dim() ? x.size(-1) : 1) +
+                       " elements, but mat2 takes " + std::to_string(weight.size(1)) + ".");
   }
   c10::SmallVector<std::int64_t, 8> y_sizes(x.sizes().begin(), x.sizes().end());
   y_sizes.back() = weight.size(0);
@@ -219,44 +222,38 @@ c10::IValue ReturnedPackedLinear(const c10::IValue* a) {
   if (a[2].isTensor()) bias = a[2].toTensor().to(x.scalar_type());
   DLTensor packed;
   torch_host::ViewTensor(weight, false, packed);
-  OpCall call(op);
+  OpCall call(a.op());
   call.Tensor(x).Tensor(sizes.Give(packed)).Int(weight.size(0)).Optional(bias);
   call.Word("none").Word("same").Written(y).Run();
   return y;
 }
 
-}  // namespace
-
 // mat2 is what convert_weight_packed made. The bias is f32, of numbers that fit mat1's dtype.
-c10::IValue WeightPackedLinear(const c10::IValue* a) {
-  constexpr char kName[] = "weight_packed_linear";
-  static const TorchOperator& op = Ours("linear_packed");
+c10::IValue WeightPackedLinear(const RowCall& a) {
   if (a[3].isBool()) return ReturnedPackedLinear(a);
   const at::Tensor &out = a[0].toTensor(), &x = a[1].toTensor();
-  if (out.dim() < 1) Refuse(kName, "out has no dimension, but must be [rows, features].");
+  if (out.dim() < 1) Refuse(a.name, "out has no dimension, but must be [rows, features].");
   at::Tensor bias;
   if (a[3].isTensor()) bias = a[3].toTensor().to(x.scalar_type());
-  OpCall call(op);
+  OpCall call(a.op());
   call.Tensor(x).Tensor(a[2].toTensor()).Int(out.size(-1)).Optional(bias);
   call.Word("none").Word("same").Written(out).Run();
   return {};
 }
 
-c10::IValue ReleaseMatrix(const c10::IValue* a) {
-  TheMatrices().Release("release_dnnl_matmul_handler", a[0].toInt());
+c10::IValue ReleaseMatrix(const RowCall& a) {
+  TheMatrices().Release(a.name, a[0].toInt());
   return {};
 }
 
 // packed_weight has the sizes of weight.
-c10::IValue PrepackMoeWeight(const c10::IValue* a) {
-  constexpr char kName[] = "prepack_moe_weight";
-  static const TorchOperator& op = Ours("pack_weight");
+c10::IValue PrepackMoeWeight(const RowCall& a) {
   const at::Tensor& weight = a[0].toTensor();
   at::Tensor packed = a[1].toTensor();
-  Lent(kName, "weight", weight).MustHaveRank(3, "[experts, features, inputs]");
+  Lent(a.name, "weight", weight).MustHaveRank(3, "[experts, features, inputs]");
   if (packed.sizes() != weight.sizes() || packed.scalar_type() != weight.scalar_type() ||
       !packed.is_contiguous()) {
-    Refuse(kName,
+    Refuse(a.name,
            "packed_weight must be dense, of the sizes and dtype of weight. Try "
            "torch.empty_like(weight, memory_format=torch.contiguous_format).");
   }
@@ -264,16 +261,12 @@ c10::IValue PrepackMoeWeight(const c10::IValue* a) {
     PackedSizes sizes(weight.sizes());
     DLTensor to;
     torch_host::ViewTensor(packed, true, to);
-    OpCall(op).Tensor(weight).Tensor(sizes.Give(to)).Run();
+    OpCall(a.op()).Tensor(weight).Tensor(sizes.Give(to)).Run();
   } else {
     packed.copy_(weight);
   }
   return {};
 }
-
-namespace {
-
-constexpr char kMoe[] = "cpu_fused_moe";
 
 // What vLLM calls an activation.
 struct Activation {
@@ -290,19 +283,21 @@ constexpr Activation kActivations[] = {
     {"swigluoai", "swiglu", "interleaved", 7.0, 1.702, 1},  // gpt-oss
 };
 
-const Activation& ActivationNamed(const std::string& name) {
+const Activation& ActivationNamed(const RowCall& call, const std::string& name) {
   for (const Activation& activation : kActivations) {
     if (name == activation.theirs) return activation;
   }
-  RefuseKernel(kMoe, "act is '" + name +
-                         "', but must be silu, gelu, gelu_tanh or swigluoai, because no kernel "
-                         "has another.");
+  RefuseKernel(call.name,
+               "act is '" + name +
+                   "', but must be silu, gelu, gelu_tanh or swigluoai, because no kernel "
+                   "has another.");
 }
 
 // The arguments of cpu_fused_moe, with vLLM's names.
 struct MoeArguments {
-  explicit MoeArguments(const c10::IValue* a)
-      : output(a[0].toTensor()),
+  explicit MoeArguments(const RowCall& a)
+      : name(a.name),
+        output(a[0].toTensor()),
         input(a[1].toTensor()),
         w13(a[2].toTensor()),
         w2(a[3].toTensor()),
@@ -311,20 +306,22 @@ struct MoeArguments {
         topk_weights(a[6].toTensor()),
         topk_ids(a[7].toTensor()),
         skip_weighted(a[8].toBool()),
-        act(ActivationNamed(a[9].toStringRef())) {}
+        act(ActivationNamed(a, a[9].toStringRef())) {}
 
   // w13 and w2 are as prepack_moe_weight leaves them: each packed if its sizes allow that.
   void Check() const {
-    Lent(kMoe, "w13", w13).MustHaveRank(3, "[experts, 2 * features, inputs]");
-    Lent(kMoe, "w2", w2).MustHaveRank(3, "[experts, inputs, features]");
+    Lent(name, "w13", w13).MustHaveRank(3, "[experts, 2 * features, inputs]");
+    Lent(name, "w2", w2).MustHaveRank(3, "[experts, inputs, features]");
     if (PackedSizes::Fits(w13) == PackedSizes::Fits(w2)) return;
     const auto shown = [](const at::Tensor& w) {
       return "[" + std::to_string(w.size(1)) + ", " + std::to_string(w.size(2)) + "]";
     };
-    Refuse(kMoe, "w13 has experts of " + shown(w13) + ", w2 of " + shown(w2) +
-                     ", but both must be packed or neither. Try widths that are multiples of 32.");
+    Refuse(name, "w13 has experts of " + shown(w13) + ", w2 of " + shown(w2) +
+                     ", but both must be packed or neither. Try widths that are multiples of " +
+                     std::to_string(ThePackedBlock().features) + ".");
   }
 
+  const char* const name;  // of the row
   const at::Tensor &output, &input, &w13, &w2;
   const c10::IValue &w13_bias, &w2_bias;
   const at::Tensor &topk_weights, &topk_ids;
@@ -335,9 +332,9 @@ struct MoeArguments {
 // A weight that prepack_moe_weight has packed, as our kernels know it.
 class PackedExperts {
  public:
-  explicit PackedExperts(const at::Tensor& weight) : sizes_(weight.sizes()) {
+  PackedExperts(const char* op, const at::Tensor& weight) : sizes_(weight.sizes()) {
     if (!torch_host::ViewTensor(weight, false, view_) || !weight.is_contiguous()) {
-      Refuse(kMoe, "w13 and w2 must be dense, as prepack_moe_weight makes them.");
+      Refuse(op, "w13 and w2 must be dense, as prepack_moe_weight makes them.");
     }
     sizes_.Give(view_);
   }
@@ -364,24 +361,35 @@ void CallExperts(OpCall& call, const MoeArguments& moe) {
   call.Written(moe.output).Run();
 }
 
-}  // namespace
-
-c10::IValue FusedMoe(const c10::IValue* a) {
-  static const TorchOperator& op = Ours("fused_moe");
-  static const TorchOperator& packed_op = Ours("fused_moe_packed");
+c10::IValue FusedMoe(const RowCall& a) {
   const MoeArguments moe(a);
   moe.Check();
   if (PackedSizes::Fits(moe.w13)) {
-    const PackedExperts w13(moe.w13), w2(moe.w2);
-    OpCall call(packed_op);
+    const PackedExperts w13(a.name, moe.w13), w2(a.name, moe.w2);
+    OpCall call(a.op(0));
     call.Tensor(moe.input).Tensor(w13.get()).Tensor(w2.get()).Int(moe.w2.size(2));
     CallExperts(call, moe);
   } else {
-    OpCall call(op);
+    OpCall call(a.op(1));
     call.Tensor(moe.input).Tensor(moe.w13).Tensor(moe.w2);
     CallExperts(call, moe);
   }
   return {};
 }
+
+constexpr NamedFunction kLayerFunctions[] = {
+    {"rotary_embedding", &RotaryEmbedding},
+    {"create_onednn_mm_handler", &CreateMatrix},
+    {"onednn_mm", &MultiplyMatrix},
+    {"release_dnnl_matmul_handler", &ReleaseMatrix},
+    {"convert_weight_packed", &ConvertWeightPacked},
+    {"weight_packed_linear", &WeightPackedLinear},
+    {"prepack_moe_weight", &PrepackMoeWeight},
+    {"cpu_fused_moe", &FusedMoe},
+};
+
+}  // namespace
+
+std::span<const NamedFunction> LayerFunctions() { return kLayerFunctions; }
 
 }  // namespace anyop::vllm_host

@@ -2,6 +2,8 @@
 #include "map.h"
 
 #include <charconv>
+#include <functional>
+#include <optional>
 
 #include "bindings/torch/allocate.h"
 #include "runtime/plan/calling_host.h"
@@ -26,51 +28,147 @@ std::vector<std::string_view> Commas(std::string_view text) {
   return parts;
 }
 
-int ArgumentNamed(const c10::FunctionSchema& schema, std::string_view name) {
-  const std::optional<int> found = schema.argumentIndexWithName(name);
-  TORCH_CHECK(found, schema.name(), " has no argument ", name);
-  return *found;
+c10::IValue ReadConstant(std::string_view text) {
+  if (text.starts_with('\'')) return std::string(text.substr(1, text.size() - 2));
+  if (text == "None") return {};
+  if (text == "True" || text == "False") return text == "True";
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  TORCH_CHECK(error == std::errc() && end == text.data() + text.size(), "'", text,
+              "' is no word in quotes, number, True, False or None");
+  return text.find('.') == text.npos ? c10::IValue(std::int64_t(number)) : c10::IValue(number);
 }
+
+bool IsWritten(const c10::Argument& argument) {
+  return argument.alias_info() && argument.alias_info()->isWrite();
+}
+
+// The type of an argument, be it optional.
+c10::TypeKind KindOf(const c10::Argument& argument) {
+  const c10::TypePtr& type = argument.type();
+  const auto optional = type->cast<c10::OptionalType>();
+  return (optional ? optional->getElementType() : type)->kind();
+}
+
+bool Fits(ParamKind param, c10::TypeKind argument) {
+  switch (param) {
+    case ParamKind::kTensor:
+      return argument == c10::TypeKind::TensorType;
+    case ParamKind::kFloat:
+      return argument == c10::TypeKind::FloatType;
+    case ParamKind::kInt:
+      return argument == c10::TypeKind::IntType;
+    case ParamKind::kBool:
+      return argument == c10::TypeKind::BoolType;
+    case ParamKind::kWord:
+      return argument == c10::TypeKind::StringType;
+    default:
+      return false;
+  }
+}
+
+c10::IValue DefaultOf(const TorchOperator& op, const std::string& param) {
+  const std::string name = "anyop::" + op.op->contract->name;
+  const auto ours = c10::Dispatcher::singleton().findSchema({name, ""});
+  const std::optional<int> i = ours ? ours->schema().argumentIndexWithName(param) : std::nullopt;
+  const auto value = i ? ours->schema().arguments()[std::size_t(*i)].default_value() : std::nullopt;
+  TORCH_CHECK(value, "nothing is left for ", param, " of ", op.name, ", which has no default");
+  return *value;
+}
+
+// What of vLLM's arguments an operator may read, and what is left of it.
+class GivenArguments {
+ public:
+  GivenArguments(const c10::FunctionSchema& schema, const TorchOperator& op) : schema_(schema) {
+    std::size_t needed = 0, read = 0;
+    for (int i = 0; i < op.n_params; ++i) {
+      needed += op.kinds[i] == ParamKind::kTensor && !op.param(i).is_optional;
+    }
+    for (const c10::Argument& a : schema.arguments()) {
+      read += KindOf(a) == c10::TypeKind::TensorType && !IsWritten(a);
+    }
+    for (const c10::Argument& a : schema.arguments()) {
+      is_left_.push_back(!IsWritten(a) || read < needed);
+    }
+  }
+  // -1: none that is left has the name, or the kind.
+  int TakeNamed(std::string_view name, ParamKind kind) {
+    const std::optional<int> i = schema_.argumentIndexWithName(name);
+    return i ? TakeIfFits(std::size_t(*i), kind) : -1;
+  }
+  int TakeNext(ParamKind kind) {
+    for (std::size_t i = 0; i < is_left_.size(); ++i) {
+      if (const int taken = TakeIfFits(i, kind); taken >= 0) return taken;
+    }
+    return -1;
+  }
+  void CheckNoneIsLeft(const TorchOperator& op) const {
+    for (std::size_t i = 0; i < is_left_.size(); ++i) {
+      TORCH_CHECK(!is_left_[i], "no parameter of ", op.name, " takes ",
+                  schema_.arguments()[i].name());
+    }
+  }
+
+ private:
+  int TakeIfFits(std::size_t i, ParamKind kind) {
+    if (!is_left_[i] || !Fits(kind, KindOf(schema_.arguments()[i]))) return -1;
+    is_left_[i] = false;
+    return int(i);
+  }
+
+  const c10::FunctionSchema& schema_;
+  std::vector<bool> is_left_;
+};
 
 }  // namespace
 
-Mapping::Source Mapping::Read(const c10::FunctionSchema& schema, std::string_view text) const {
-  if (text.starts_with('\'')) return {-1, std::string(text.substr(1, text.size() - 2))};
-  if (text == "None") return {-1, c10::IValue()};
-  if (text == "True" || text == "False") return {-1, text == "True"};
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) {
-    return {-1,
-            text.find('.') == text.npos ? c10::IValue(std::int64_t(number)) : c10::IValue(number)};
+std::map<std::string, c10::IValue, std::less<>> ReadConstants(std::string_view text) {
+  std::map<std::string, c10::IValue, std::less<>> constants;
+  for (const std::string_view part : Commas(text)) {
+    const std::size_t equals = part.find('=');
+    TORCH_CHECK(equals != part.npos, "'", part, "' is no constant like kind = 'tanh'");
+    constants.emplace(Trim(part.substr(0, equals)), ReadConstant(Trim(part.substr(equals + 1))));
   }
-  return {ArgumentNamed(schema, text), {}};
+  return constants;
 }
 
-Mapping::Mapping(const c10::FunctionSchema& schema, const std::string& name,
-                 const std::string& call) {
-  if (call == "nothing") return;
-  if (call == "True" || call == "False") {
-    constant_ = call == "True";
-    return;
+Mapping::Mapping(const c10::FunctionSchema& schema, const TorchOperator& op,
+                 std::string_view constants)
+    : op_(&op), params_(std::size_t(op.n_params)) {
+  auto given = ReadConstants(constants);
+  GivenArguments arguments(schema, op);
+  std::vector<bool> is_known(params_.size());
+  for (int i = 0; i < op.n_params; ++i) {
+    Source& source = params_[std::size_t(i)];
+    if (const auto found = given.find(op.param(i).name); found != given.end()) {
+      source.constant = found->second;
+      given.erase(found);
+      is_known[std::size_t(i)] = true;
+    } else {
+      source.argument = arguments.TakeNamed(op.param(i).name, op.kinds[i]);
+      is_known[std::size_t(i)] = source.argument >= 0;
+    }
   }
-  const std::string_view text = call;
-  const std::size_t open = text.find('('), close = text.find(')'), arrow = text.find("->");
-  TORCH_CHECK(open < close && close < arrow && arrow != text.npos, "a row of ", name, " is '", call,
-              "', but must be like 'gelu(input, 'tanh') -> out'");
-  op_ = &Ours(std::string(text.substr(0, open)).c_str());
-  for (std::string_view part : Commas(text.substr(open + 1, close - open - 1))) {
-    params_.push_back(Read(schema, part));
+  TORCH_CHECK(given.empty(), op.name, " has no parameter ", given.begin()->first);
+  for (int i = 0; i < op.n_params; ++i) {
+    if (is_known[std::size_t(i)]) continue;
+    Source& source = params_[std::size_t(i)];
+    source.argument = arguments.TakeNext(op.kinds[i]);
+    if (source.argument < 0) source.constant = DefaultOf(op, std::string(op.param(i).name));
   }
-  TORCH_CHECK(int(params_.size()) == op_->n_params, op_->name, " takes ", op_->n_params,
-              " arguments, but a row of ", name, " has ", params_.size());
-  for (std::string_view part : Commas(text.substr(arrow + 2))) {
-    results_.push_back(part == "return" ? -1 : ArgumentNamed(schema, part));
+  arguments.CheckNoneIsLeft(op);
+  if (!schema.returns().empty()) {
+    results_.push_back(-1);
+  } else {
+    for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+      if (IsWritten(schema.arguments()[i])) results_.push_back(int(i));
+    }
   }
+  TORCH_CHECK(int(results_.size()) <= op.n_results, op.name, " has ", op.n_results,
+              " results, but ", results_.size(), " are asked for");
 }
 
 c10::IValue Mapping::Run(const c10::IValue* arguments) const try {
-  if (!op_) return constant_;
   c10::SmallVector<c10::IValue, 8> given;
   for (const Source& s : params_) {
     given.push_back(s.argument < 0 ? s.constant : arguments[s.argument]);

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row whose arguments go to one operator as they are: "gelu(input, 'tanh') -> out".
+// A row whose arguments go to one operator as they are. Which of vLLM's arguments a parameter takes
+// follows from the two signatures:
+//
+// - a parameter that the row gives a constant takes that;
+// - else it takes the argument of its own name, or else the first of its kind (tensor, number,
+// word)
+//   that is left; where none is left, its default;
+// - what vLLM's schema returns is the operator's first result. Where it returns nothing, results go
+//   to the arguments that it writes, in order. These are read, too, where the operator needs more
+//   tensors than the others are.
+//
+// An argument that nothing takes is an error, so that no call ignores what its caller gave.
 #pragma once
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,13 +21,13 @@
 
 namespace anyop::vllm_host {
 
+// "kind = 'tanh', scale = 0.5": words, numbers, True, False and None by their names.
+std::map<std::string, c10::IValue, std::less<>> ReadConstants(std::string_view text);
+
 class Mapping {
  public:
   Mapping() = default;
-  // call: an operator of ours with names of vLLM's arguments, words, numbers, True, False or None;
-  // then the arguments that the results go to, or "return" for a fresh tensor. Results that are not
-  // named are declined. "nothing" does nothing; "False" or "True" is what is returned.
-  Mapping(const c10::FunctionSchema& schema, const std::string& name, const std::string& call);
+  Mapping(const c10::FunctionSchema& schema, const TorchOperator& op, std::string_view constants);
   c10::IValue Run(const c10::IValue* arguments) const;
 
  private:
@@ -23,10 +35,8 @@ class Mapping {
     int argument = -1;  // of vLLM's; else the constant
     c10::IValue constant;
   };
-  Source Read(const c10::FunctionSchema& schema, std::string_view text) const;
 
-  const TorchOperator* op_ = nullptr;  // none: what follows is all
-  c10::IValue constant_;
+  const TorchOperator* op_ = nullptr;
   std::vector<Source> params_;
   std::vector<int> results_;  // arguments of vLLM's; -1: returned
 };

@@ -4,9 +4,11 @@
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "bindings/torch/allocate.h"
 #include "map.h"
@@ -15,23 +17,15 @@
 namespace anyop::vllm_host {
 namespace {
 
-constexpr NamedFunction kFunctions[] = {
-    {"cpu_attn_has_isa", &CpuAttnHasIsa},
-    {"get_scheduler_metadata", &GetSchedulerMetadata},
-    {"cpu_attn_reshape_and_cache", &ReshapeAndCache},
-    {"cpu_attention_with_kv_cache", &AttentionWithKvCache},
-    {"compute_slot_mapping_kernel_impl", &ComputeSlotMapping},
-    {"mla_decode_kvcache", &MlaDecode},
-    {"rotary_embedding", &RotaryEmbedding},
-    {"create_onednn_mm_handler", &CreateMatrix},
-    {"onednn_mm", &MultiplyMatrix},
-    {"convert_weight_packed", &ConvertWeightPacked},
-    {"weight_packed_linear", &WeightPackedLinear},
-    {"release_dnnl_matmul_handler", &ReleaseMatrix},
-    {"prepack_moe_weight", &PrepackMoeWeight},
-    {"cpu_fused_moe", &FusedMoe},
-    {"fused_gumbel_argmax", &FusedGumbelArgmax},
-};
+// Null where no function has the name.
+Function FindFunction(std::string_view name) {
+  for (const auto& functions : {AttentionFunctions(), LayerFunctions(), SamplingFunctions()}) {
+    for (const NamedFunction& f : functions) {
+      if (name == f.name) return f.function;
+    }
+  }
+  return nullptr;
+}
 
 // A name as torch knows it, and what a call of it does. Never destroyed.
 struct Defined {
@@ -39,16 +33,23 @@ struct Defined {
   std::size_t n_arguments = 0;
   bool returns = false;
   std::vector<std::size_t> written;  // arguments
-  Mapping mapping;
+  std::vector<const TorchOperator*> ops;
+  std::optional<Mapping> mapping;
   Function function = nullptr;  // instead of the mapping
+  c10::IValue constant;         // what is returned where there is neither
   std::atomic<std::uint64_t> calls = 0;
+
+  c10::IValue Call(const c10::IValue* arguments) const {
+    if (function) return function({name.c_str(), arguments, ops.data()});
+    return mapping ? mapping->Run(arguments) : constant;
+  }
 };
 
 struct CpuKernel final : c10::OperatorKernel {
   explicit CpuKernel(Defined* the_row) : row(the_row) {}
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
     const c10::IValue* arguments = torch_host::Arguments(*stack, int(row->n_arguments));
-    c10::IValue returned = row->function ? row->function(arguments) : row->mapping.Run(arguments);
+    c10::IValue returned = row->Call(arguments);
     row->calls.fetch_add(1, std::memory_order_relaxed);  // a number alone: nothing is ordered by it
     torch::jit::drop(*stack, row->n_arguments);
     if (row->returns) stack->push_back(std::move(returned));
@@ -102,7 +103,7 @@ std::map<std::string, std::unique_ptr<Defined>>& Rows() {
 }
 
 template <class K>
-void Implement(Defined* row, c10::DispatchKey key) {
+void Register(Defined* row, c10::DispatchKey key) {
   auto function = torch::CppFunction::makeFromBoxedFunctor(std::make_unique<K>(row));
   TheLibrary().impl(row->name.c_str(), torch::dispatch(key, std::move(function)));
 }
@@ -119,8 +120,33 @@ std::optional<c10::OperatorHandle> Find(const std::string& name) {
   return c10::Dispatcher::singleton().findSchema({"_C::" + name, ""});
 }
 
+// A row as anyop.vllm has it; see anyop_vllm_define.
+struct Row {
+  std::string schema;
+  std::string_view operators, constants;
+  bool is_function;
+};
+
+// What a call of the row does.
+void Implement(const Row& row, const c10::FunctionSchema& schema, Defined& made) {
+  for (std::string_view rest = row.operators; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    made.ops.push_back(&Ours(std::string(rest.substr(0, end)).c_str()));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (row.is_function) {
+    made.function = FindFunction(made.name);
+    TORCH_CHECK(made.function, "bindings/vllm has no function of this name");
+  } else if (!made.ops.empty()) {
+    made.mapping.emplace(schema, *made.ops[0], row.constants);
+  } else if (made.returns) {
+    made.constant = ReadConstants(row.constants).at("return");
+  }
+}
+
 // takes_over: of a library that has defined the name already, by the same schema.
-void Define(const std::string& schema, const std::string& call, bool takes_over) {
+void Define(const Row& row, bool takes_over) {
+  const std::string& schema = row.schema;
   auto made = std::make_unique<Defined>();
   made->name = schema.substr(0, schema.find('('));
   if (!takes_over) {
@@ -143,37 +169,31 @@ void Define(const std::string& schema, const std::string& call, bool takes_over)
       made->written.push_back(i);
     }
   }
-  made->function = call.empty() ? FindFunction(made->name) : nullptr;
-  if (!made->function) made->mapping = Mapping(handle.schema(), made->name, call);
-  Defined* row = made.get();
-  Rows()[row->name] = std::move(made);
-  Implement<CpuKernel>(row, c10::DispatchKey::CPU);
+  Implement(row, handle.schema(), *made);
+  Defined* defined = made.get();
+  Rows()[defined->name] = std::move(made);
+  Register<CpuKernel>(defined, c10::DispatchKey::CPU);
   if (HasTensor(handle.schema())) {
-    Implement<AutogradKernel>(row, c10::DispatchKey::Autograd);
+    Register<AutogradKernel>(defined, c10::DispatchKey::Autograd);
   } else {
     // A call without tensors has no backend's key.
-    Implement<CpuKernel>(row, c10::DispatchKey::CompositeExplicitAutograd);
+    Register<CpuKernel>(defined, c10::DispatchKey::CompositeExplicitAutograd);
   }
 }
 
 }  // namespace
-
-Function FindFunction(std::string_view name) {
-  for (const NamedFunction& f : kFunctions) {
-    if (name == f.name) return f.function;
-  }
-  return nullptr;
-}
-
 }  // namespace anyop::vllm_host
 
 extern "C" {
 
-// Defines a row in torch's namespace _C. Null, or what went wrong.
-ANYOP_EXPORT const char* anyop_vllm_define(const char* schema, const char* call, int takes_over) {
+// Defines a row in torch's namespace _C. operators: of ours, with blanks between. constants: of the
+// operator's parameters; of a row without an operator what it returns, "return = False".
+// is_function: a function of bindings/vllm makes the call. Null, or what went wrong.
+ANYOP_EXPORT const char* anyop_vllm_define(const char* schema, const char* operators,
+                                           const char* constants, int is_function, int takes_over) {
   static auto& error = *new std::string;  // Python's lock is held
   try {
-    anyop::vllm_host::Define(schema, call, takes_over);
+    anyop::vllm_host::Define({schema, operators, constants, is_function != 0}, takes_over != 0);
     return nullptr;
   } catch (const c10::Error& e) {
     error = e.what_without_backtrace();

@@ -1,43 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the names of vLLM's extension `_C` mean here. The table is python/anyop/vllm/_rows.py; a row
-// says which operator of ours is called with which of vLLM's arguments, or that a function of this
-// folder, of the same name, makes of them what our operators take.
+// What the names of vLLM's extension `_C` mean here. The table is python/anyop/vllm/_rows.py: a row
+// says which operators of ours compute a name. Which of vLLM's arguments they take follows from the
+// two signatures (map.h), or a function of this folder, of the same name as the row, makes of them
+// what our operators take. A function stands in the table at the end of its file.
 #pragma once
 #include <ATen/core/stack.h>
 
+#include <span>
 #include <string_view>
 
 #include "call.h"
 
 namespace anyop::vllm_host {
 
-// vLLM's arguments, by position. A function returns what its schema says, or None.
-using Function = c10::IValue (*)(const c10::IValue* arguments);
+// One call of a row.
+struct RowCall {
+  const char* name;                 // of the row, with which messages begin
+  const c10::IValue* arguments;     // vLLM's, by position
+  const TorchOperator* const* ops;  // those that the row names
+  const c10::IValue& operator[](int i) const { return arguments[i]; }
+  const TorchOperator& op(int i = 0) const { return *ops[i]; }
+};
+
+// Returns what the schema of its row says, or None.
+using Function = c10::IValue (*)(const RowCall& call);
 
 struct NamedFunction {
-  const char* name;
+  std::string_view name;
   Function function;
 };
-// Null where no function has the name.
-Function FindFunction(std::string_view name);
-
-// attention.cc
-c10::IValue CpuAttnHasIsa(const c10::IValue* arguments);
-c10::IValue GetSchedulerMetadata(const c10::IValue* arguments);
-c10::IValue ReshapeAndCache(const c10::IValue* arguments);
-c10::IValue AttentionWithKvCache(const c10::IValue* arguments);
-c10::IValue ComputeSlotMapping(const c10::IValue* arguments);
-c10::IValue MlaDecode(const c10::IValue* arguments);
-// layers.cc
-c10::IValue RotaryEmbedding(const c10::IValue* arguments);
-c10::IValue CreateMatrix(const c10::IValue* arguments);
-c10::IValue MultiplyMatrix(const c10::IValue* arguments);
-c10::IValue ConvertWeightPacked(const c10::IValue* arguments);
-c10::IValue WeightPackedLinear(const c10::IValue* arguments);
-c10::IValue ReleaseMatrix(const c10::IValue* arguments);
-c10::IValue PrepackMoeWeight(const c10::IValue* arguments);
-c10::IValue FusedMoe(const c10::IValue* arguments);
-// sampling.cc
-c10::IValue FusedGumbelArgmax(const c10::IValue* arguments);
+std::span<const NamedFunction> AttentionFunctions();
+std::span<const NamedFunction> LayerFunctions();
+std::span<const NamedFunction> SamplingFunctions();
 
 }  // namespace anyop::vllm_host

@@ -13,7 +13,6 @@
 namespace anyop::vllm_host {
 namespace {
 
-constexpr char kGumbel[] = "fused_gumbel_argmax";
 constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
 
 // SplitMix64 (Steele, Lea, Flood 2014).
@@ -61,9 +60,9 @@ Winner Draw(const float* logits, float largest, std::uint64_t key, std::int64_t 
   return winner;
 }
 
-std::vector<float> LargestOf(const at::Tensor& logits, const at::Tensor& ids) {
-  static const TorchOperator& op = Ours("argmax");
-  OpCall(op).Tensor(logits).Written(ids).Run();
+std::vector<float> LargestOf(const TorchOperator& argmax, const at::Tensor& logits,
+                             const at::Tensor& ids) {
+  OpCall(argmax).Tensor(logits).Written(ids).Run();
   std::vector<float> largest(std::size_t(logits.size(0)));
   for (std::size_t r = 0; r < largest.size(); ++r) {
     const auto row = std::int64_t(r);
@@ -73,20 +72,18 @@ std::vector<float> LargestOf(const at::Tensor& logits, const at::Tensor& ids) {
   return largest;
 }
 
-}  // namespace
-
-c10::IValue FusedGumbelArgmax(const c10::IValue* a) {
+c10::IValue FusedGumbelArgmax(const RowCall& a) {
   const at::Tensor& seeds = a[1].toTensor();
-  Lent(kGumbel, "logits", a[0].toTensor()).MustHaveRank(2, "[requests, tokens]");
-  if (a[0].toTensor().scalar_type() != at::kFloat) Refuse(kGumbel, "logits must be Float.");
+  Lent(a.name, "logits", a[0].toTensor()).MustHaveRank(2, "[requests, tokens]");
+  if (a[0].toTensor().scalar_type() != at::kFloat) Refuse(a.name, "logits must be Float.");
   const at::Tensor logits = a[0].toTensor().contiguous();
   const std::int64_t rows = logits.size(0), width = logits.size(1);
   if (seeds.scalar_type() != at::kLong || seeds.dim() != 1 || seeds.size(0) != rows) {
-    Refuse(kGumbel,
+    Refuse(a.name,
            "seeds must be Long, one for each of the " + std::to_string(rows) + " rows of logits.");
   }
   at::Tensor ids = at::detail::empty_cpu({rows}, at::kLong, false, {});
-  const std::vector<float> largest = LargestOf(logits, ids);
+  const std::vector<float> largest = LargestOf(a.op(), logits, ids);
   constexpr std::int64_t kPart = 8192;
   const std::int64_t parts = (width + kPart - 1) / kPart;
   std::vector<Winner> winners(std::size_t(rows * parts));
@@ -109,5 +106,11 @@ c10::IValue FusedGumbelArgmax(const c10::IValue* a) {
   }
   return ids;
 }
+
+constexpr NamedFunction kSamplingFunctions[] = {{"fused_gumbel_argmax", &FusedGumbelArgmax}};
+
+}  // namespace
+
+std::span<const NamedFunction> SamplingFunctions() { return kSamplingFunctions; }
 
 }  // namespace anyop::vllm_host

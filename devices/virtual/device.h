@@ -18,8 +18,8 @@ namespace virtual_device {
 
 class Device {
  public:
-  Device(int number, std::uint64_t bytes, std::uint64_t slack_bytes)
-      : number(number), memory(number, bytes, slack_bytes) {}
+  Device(int its_number, std::uint64_t bytes, std::uint64_t slack_bytes)
+      : number(its_number), memory(its_number, bytes, slack_bytes) {}
   // A new stream, or one that was given back. They are not destroyed, so that neither threads nor
   // numbers of their addresses grow with the streams that a program makes.
   Stream* Begin();

@@ -136,7 +136,7 @@ void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
     ++counters_.launches;
     if (code == ANYOP_OK) return;
     message[sizeof message - 1] = '\0';
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard failed(mutex_);
     late_ = {++g_order, code, message, nullptr};
     if (TheSettings().tells_errors_once) late_->told = std::make_shared<std::atomic<uint64_t>>(0);
     failed_launch_ = number;

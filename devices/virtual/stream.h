@@ -40,7 +40,7 @@ class Stream;
 // stream had there: whoever waits for the event waits for results that are not there.
 class Event {
  public:
-  explicit Event(int device) : device(device) {}
+  explicit Event(int of_device) : device(of_device) {}
   std::uint64_t Record();
   std::uint64_t Recorded();
   void Reach(std::uint64_t record, Stream* on = nullptr);
@@ -66,7 +66,7 @@ class Event {
 // A queue and the thread that works on it. It is never destroyed: another stream takes its place.
 class Stream {
  public:
-  Stream(int device, Counters* counters) : device(device), counters_(*counters) {}
+  Stream(int of_device, Counters* counters) : device(of_device), counters_(*counters) {}
   void Start();                      // its thread
   void Begin(std::uint64_t number);  // as the stream of this number, with delays of its own
 

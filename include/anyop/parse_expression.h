@@ -287,7 +287,7 @@ struct ExpressionParser : Lexer {
       Node dtype{.op = NodeOp::kName, .text = n.text, .position = n.position};
       if (form.dtype_var(n.text) >= 0 || FindDType(n.text) >= 0 || IsDTypeParam(n.text)) {
         ResolveName(dtype, Unbound::kRefuse);
-        n.op = NodeOp::kDTypeBytes, n.i = dtype.i, n.params = dtype.params;
+        n.op = NodeOp::kBytesOfDType, n.i = dtype.i, n.params = dtype.params;
         n.dtype_vars = dtype.dtype_vars;
         n.a = dtype.op == NodeOp::kDType      ? DTypes::kSet
               : dtype.op == NodeOp::kDTypeVar ? DTypes::kVariable

@@ -61,8 +61,8 @@ enum class NodeOp : std::uint8_t {
   kSize,
   kRank,
   kRows,
-  kBytes,       // a: parameter, or number of parameters + result
-  kDTypeBytes,  // a: DTypes::Kind, i: dtype, variable or parameter
+  kBytes,         // a: parameter, or number of parameters + result
+  kBytesOfDType,  // a: DTypes::Kind, i: dtype, variable or parameter
   kThreads,
   kAdd,
   kSub,

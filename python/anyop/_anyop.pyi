@@ -91,12 +91,22 @@ def call_memory(
 ) -> tuple[Any, ...]: ...
 
 # Hosts: see anyop/python_host.h. register_host returns the framework's name; elsewhere(name, args,
-# out) makes a call that the framework must see.
+# out) makes a call that the framework must see, bound(call, tensors, out) a bound one.
 def hosts() -> list[str]: ...
 def register_host(
-    capsule: Any, elsewhere: Callable[[str, tuple[Any, ...], Any], Any] | None, /
+    capsule: Any,
+    elsewhere: Callable[[str, tuple[Any, ...], Any], Any] | None,
+    bound: Callable[[BoundCall, tuple[Any, ...], Any], Any] | None,
+    /,
 ) -> str: ...
 def copy_tensor(value: Any, to: Any, /) -> bool: ...
+
+# What hosts say of calls that they refuse themselves, by name: "{op}: {name} ...", for str.format.
+def texts() -> dict[str, str]: ...
+
+# The same of torch's operators; a layout that no kernel reads -> the method that makes a strided
+# tensor of it; torch's dispatch keys of such layouts; those of devices.
+def torch_texts() -> tuple[dict[str, str], dict[str, str], tuple[str, ...], tuple[str, ...]]: ...
 
 # The JAX host: the record of its arrays, and what XLA calls for every operator.
 def jax_record(array: type, tracer: type, /) -> Any: ...

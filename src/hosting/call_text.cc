@@ -69,7 +69,7 @@ std::string ArgumentText(const Operator& op, int param, const anyop_value& v) {
 
 class CallReader : public parse::Lexer {
  public:
-  explicit CallReader(std::string_view text) : Lexer{text} {}
+  explicit CallReader(std::string_view call) : Lexer{call} {}
 
   CallText Read() {
     ReadVersion();

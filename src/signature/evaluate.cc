@@ -199,7 +199,7 @@ struct Evaluator {
       case NodeOp::kRows:
       case NodeOp::kBytes:
         return Tensor(n);
-      case NodeOp::kDTypeBytes:
+      case NodeOp::kBytesOfDType:
         return BytesOf(DTypeOf({DTypes::Kind(n.a), int(n.i), 1u << n.i, {}}));
       case NodeOp::kThreads:
         return Int(threads);

@@ -69,8 +69,8 @@ namespace {
 
 class CallParser : public parse::Lexer {
  public:
-  CallParser(const Contract& c, std::string_view text, DLDevice device)
-      : Lexer{text}, contract_(c), call_(c, device) {}
+  CallParser(const Contract& c, std::string_view call, DLDevice device)
+      : Lexer{call}, contract_(c), call_(c, device) {}
 
   OwnedCall Parse() {
     Skip();

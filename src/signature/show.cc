@@ -106,7 +106,7 @@ std::string_view Symbol(NodeOp op) {
     case NodeOp::kRows:
       return "rows";
     case NodeOp::kBytes:
-    case NodeOp::kDTypeBytes:
+    case NodeOp::kBytesOfDType:
       return "bytes";
     case NodeOp::kLen:
       return "len";
@@ -147,7 +147,7 @@ std::string Show(const Form& form, int node) {
     case NodeOp::kRank:
     case NodeOp::kRows:
     case NodeOp::kBytes:
-    case NodeOp::kDTypeBytes:
+    case NodeOp::kBytesOfDType:
       return std::string(Symbol(n.op)) + "(" + std::string(n.text) + ")";
     case NodeOp::kCeilDiv:
     case NodeOp::kMin:

@@ -93,6 +93,8 @@ BINDINGS = (
 )  # fmt: skip
 # Of frameworks: libraries of their own.
 ADAPTERS = ("bindings/torch/", "bindings/vllm/", "bindings/mindspore/")
+# Plain words of an adapter, which its host in _anyop says as well.
+WORDS_OF_ADAPTERS = {"bindings/torch/texts.h": "bindings/torch_unlinked/"}
 # Of include/anyop, what operators are written with; their tests may use it all, and optest.
 FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype|reference)\.h|include/anyop/simd/.*")
 # And their kernels for CUDA cards, what these are written with.
@@ -118,6 +120,14 @@ TESTS_WITH = ("optest/optest.h",)  # what this project's tests of operators incl
 # What no file of the runtime says, be it in a comment; but for the table of environment variables.
 FRAMEWORK_WORDS = re.compile(r"torch|jax|mindspore|vllm", re.IGNORECASE)
 MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
+# The rooms of bindings that serve every host, and their files whose code may name a framework
+# nevertheless: the module, which calls each host's function, the hosts that are compiled in, and
+# graphs that were captured of torch.
+SHARED_ROOMS = ("", "operators", "host", "calls", "graphs", "functions")
+MAY_NAME_HOSTS = (
+    "bindings/module_functions.h", "bindings/host/host.h", "bindings/host/host.cc",
+    "bindings/calls/call.h", "bindings/calls/convert.h", "bindings/graphs/captured.cc",
+)  # fmt: skip
 # Folders that includes begin at, and folders whose files name their neighbours without any.
 ROOTS = (
     "src/", "include/", "", "optest/", "ascend/include/", "ascend/include/packages/",
@@ -216,6 +226,8 @@ def _home(name: str) -> str:
 
 def _may_include(name: str, layer: str, target: str) -> bool:
     if _home(name) == _home(target):
+        if name.startswith(WORDS_OF_ADAPTERS.get(target, "no file")):
+            return True
         return layer != "bindings" or not target.startswith(ADAPTERS)
     if is_test(name) and any(layer.startswith(f) and target.startswith(f) for f in ROOMS):
         return True
@@ -249,6 +261,8 @@ def rooms(tree: Tree) -> Iterator[Breach]:
         lower = BINDINGS[: BINDINGS.index(room) + 1]
         for line, path, is_quoted in tree.cpp(name).includes:
             target = resolve(tree, name, path) if is_quoted else None
+            if target and name.startswith(WORDS_OF_ADAPTERS.get(target, "no file")):
+                continue
             if target and target.startswith("bindings/") and _room(target) not in lower:
                 yield Breach(name, line, f"includes {target}, of a higher room: see BINDINGS")
 
@@ -258,11 +272,19 @@ def _room(name: str) -> str:
 
 
 def frameworks(tree: Tree) -> Iterator[Breach]:
-    """The runtime says no framework's name; headers of each are included in one folder only."""
+    """The runtime says no framework's name, nor does code that all hosts share; headers of each are
+    included in one folder only.
+    """
     for name, text in tree.texts(*CPP, below="src/"):
         for match in FRAMEWORK_WORDS.finditer(text if name not in MAY_SAY_FRAMEWORKS else ""):
             why = f"says {match[0]}, but the runtime knows no framework"
             yield Breach(name, line_of(text, match), why)
+    for name in tree.named(*CPP, below="bindings/"):
+        if _room(name) in SHARED_ROOMS and name not in MAY_NAME_HOSTS:
+            code = tree.cpp(name).code
+            for match in FRAMEWORK_WORDS.finditer(code):
+                why = f"names {match[0]}, but bindings/{_room(name)} serves every host"
+                yield Breach(name, line_of(code, match), why)
     for name in tree.named(*CPP):
         for line, path, _ in tree.cpp(name).includes:
             for pattern, homes in FRAMEWORKS.items():

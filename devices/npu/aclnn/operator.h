@@ -53,13 +53,13 @@ extern const char kShared[];  // functions that scripts call
 
 // One argument as the caller passes it.
 struct Given {
-  Given(const void* pointer) : pointer(pointer) {}
-  Given(std::int64_t integer) : integer(integer) {}
-  Given(std::int32_t integer) : integer(integer) {}
-  Given(std::int8_t integer) : integer(integer) {}
-  Given(bool integer) : integer(integer) {}
-  Given(double number) : number(number) {}
-  Given(float number) : number(double(number)) {}
+  Given(const void* value) : pointer(value) {}
+  Given(std::int64_t value) : integer(value) {}
+  Given(std::int32_t value) : integer(value) {}
+  Given(std::int8_t value) : integer(value) {}
+  Given(bool value) : integer(value) {}
+  Given(double value) : number(value) {}
+  Given(float value) : number(double(value)) {}
 
   const void* pointer = nullptr;
   std::int64_t integer = 0;

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from anyop import _anyop
 from anyop.hosting.facts import Operator
+from anyop.hosting.sentences import refusal
 
 
 class Arguments(NamedTuple):
@@ -45,10 +46,8 @@ def declined(op: Operator, values: Sequence[Any], mask: Sequence[bool] | None = 
     absent arguments.
     """
     if mask is not None and len(mask) != len(op.results):
-        raise _anyop.InvalidArgument(
-            f"{op.display_name}: output_mask has {len(mask)} elements, but there are "
-            f"{len(op.results)} results."
-        )
+        counts = {"given": len(mask), "results": len(op.results)}
+        raise _anyop.InvalidArgument(refusal("mask_length", op=op.display_name, **counts))
     flags = []
     for i, r in enumerate(op.results):
         is_masked = mask is not None and not mask[i]

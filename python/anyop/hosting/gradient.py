@@ -14,6 +14,7 @@ from typing import Any
 
 from anyop import _anyop
 from anyop.hosting.facts import Operator
+from anyop.hosting.sentences import refusal
 
 
 @dataclass(frozen=True)
@@ -104,21 +105,20 @@ def refuse_missing(
     for i in needed:
         if i not in wiring.targets:
             name = op.params[i].name
-            raise _anyop.Unsupported(
-                f"{op.display_name}: {name} {wording.asks}, but {op.display_name} has no gradient "
-                f"for it. Try {wording.stop(name)}."
-            )
-    for i, words in wiring.words.items():
-        if values[i] is not None and values[i] not in words:  # what may be absent may be so there
-            shown = " or ".join(f"'{word}'" for word in words)
-            taken = Operator(wiring.operator).display_name
-            raise _anyop.Unsupported(
-                f"{op.display_name}: {op.params[i].name} is '{values[i]}', but must be {shown} "
-                f"where a gradient is needed, because {taken} takes no other. "
-                f"Try {wording.around}."
-            )
+            words = {"name": name, "asks": wording.asks, "stop": wording.stop(name)}
+            raise _anyop.Unsupported(refusal("no_gradient_for", op=op.display_name, **words))
+    for i, taken in wiring.words.items():
+        if values[i] is not None and values[i] not in taken:  # what may be absent may be so there
+            words = {
+                "name": op.params[i].name,
+                "word": values[i],
+                "words": " or ".join(f"'{word}'" for word in taken),
+                "gradient": Operator(wiring.operator).display_name,
+                "around": wording.around,
+            }
+            raise _anyop.Unsupported(refusal("fewer_words", op=op.display_name, **words))
 
 
 def no_gradient(op: Operator, wording: Wording) -> str:
     """What is said where an operator without a gradient is differentiated."""
-    return f"{op.display_name}: it has no gradient, but one was asked for. Try {wording.around}."
+    return refusal("no_gradient", op=op.display_name, around=wording.around)

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences that are made of sentences."""
+"""Sentences that are made of sentences, and those that every host says."""
 
 from __future__ import annotations
+
+from typing import Any
+
+from anyop import _anyop
+
+_TEXTS = _anyop.texts()
 
 
 def clause(said: BaseException | str, name: str = "") -> str:
@@ -10,3 +16,8 @@ def clause(said: BaseException | str, name: str = "") -> str:
     first = str(said).partition("\n")[0].strip()
     first = first.removeprefix(f"{name}: ") if name else first
     return first.removesuffix(".") or type(said).__name__
+
+
+def refusal(text: str, **words: Any) -> str:
+    """One of the texts of src/signature/texts.h, filled in."""
+    return _TEXTS[text].format(**words)

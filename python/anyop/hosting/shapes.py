@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyop import _anyop
 from anyop.hosting.facts import Operator
+from anyop.hosting.sentences import refusal
 
 if TYPE_CHECKING:
     from anyop import symbolic
@@ -28,9 +29,9 @@ class DTypes:
         """The dtype of a tensor. Raises InvalidArgument, naming it, for one that anyop lacks."""
         known = self.names.get(dtype)
         if known is None:
+            shown = f"{self.show(dtype)}{list(shape)}"
             raise _anyop.InvalidArgument(
-                f"{op.display_name}: {name} is {self.show(dtype)}{list(shape)}, but anyop has no "
-                "such dtype. Try a cast to f32 or i64."
+                refusal("no_dtype", op=op.display_name, name=name, type=shown)
             )
         return known
 

@@ -59,7 +59,7 @@ def _start() -> None:
     _check_version()
     RULES.extend((_program.install, _batch.install, _gradient.install))
     jax.ffi.register_ffi_target(_program.TARGET, _anyop.jax_handler(), platform="cpu")
-    register(_anyop.jax_record(_array_type(), jax.core.Tracer), call)
+    register(_anyop.jax_record(_array_type(), jax.core.Tracer), bound=call)
 
 
 def _array_type() -> type:

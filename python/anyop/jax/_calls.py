@@ -12,7 +12,6 @@ from jax._src.core import Primitive  # jax.extend imports Pallas beside it, 20 m
 
 from anyop import _anyop, _results
 from anyop.hosting.facts import Operator
-from anyop.jax._types import DTYPES
 
 operator = functools.cache(Operator)
 
@@ -77,10 +76,6 @@ class Call:
         function._apply_primitive = True  # type: ignore[attr-defined]
         return jax.jit(function)
 
-    def tensors(self, arguments: Sequence[Any]) -> list[Any]:
-        """The inputs, of a value per parameter."""
-        return [arguments[i] if k < 0 else arguments[i][k] for i, k in self.inputs]
-
     def arguments(self, tensors: Sequence[Any]) -> list[Any]:
         """A value per parameter, with these for its tensors."""
         values: list[Any] = [
@@ -137,27 +132,22 @@ def _restored(name: str, values: tuple[Any, ...]) -> Any:
     return _written_type(name)._make(values)
 
 
-_calls: dict[str, Call] = {}
+_calls: dict[_anyop.BoundCall, Call] = {}
 
 
 def call_of(bound: _anyop.BoundCall) -> Call:
     """The one object of this call."""
-    known = _calls.get(bound.text)
+    known = _calls.get(bound)
     if known is None:  # setdefault: of two threads that are here at once, both get the first's
-        known = _calls.setdefault(bound.text, Call(bound))
+        known = _calls.setdefault(bound, Call(bound))
     return known
 
 
-def call(op: Operator, args: tuple[Any, ...], out: Any) -> Any:
-    """A call of an operator with JAX arrays, traced or not; args: a value per parameter."""
-    _refuse_out(op, out)
-    try:
-        bound = _anyop.bound_call(op.function, *args, out=out)
-    except _anyop.WrongType:
-        _refuse_dtypes(op, args)
-        raise
+def call(bound: _anyop.BoundCall, tensors: tuple[Any, ...], out: Any) -> Any:
+    """A call of an operator with JAX arrays, traced or not. out: what the caller gave, or None."""
     made = call_of(bound)
-    tensors = made.tensors(args)
+    if out is not None:
+        _refuse_out(made.op, out)
     if any(isinstance(t, jax.core.Tracer) for t in tensors):
         return made.returned(made.bind(*tensors))
     return made.returned(made.jitted(*tensors))
@@ -171,14 +161,3 @@ def _refuse_out(op: Operator, out: Any) -> None:
             f"{op.display_name}: out is given, but JAX's arrays are never written, so that a call "
             "returns fresh ones. Leave it out."
         )
-
-
-def _refuse_dtypes(op: Operator, args: Sequence[Any]) -> None:
-    """What is wrong with a tensor of a dtype that anyop lacks, in words that name it."""
-    for p, value in zip(op.params, args, strict=True):
-        if value is None or not p.is_tensor:
-            continue
-        elements = list(value) if p.kind == "tensors" else [value]
-        for k, tensor in enumerate(elements):
-            name = f"{p.name}[{k}]" if p.kind == "tensors" else p.name
-            DTYPES.name_of(op, name, tensor.dtype, tensor.shape)

@@ -10,6 +10,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from anyop import _anyop, symbolic
+from anyop.hosting.sentences import refusal
 from anyop.jax._calls import Call
 from anyop.jax._types import DTYPES, result_dtype
 
@@ -52,10 +53,8 @@ def result_avals(*tensors: Any, call: Call) -> list[Any]:
     """What a call returns: what it writes, then its results."""
     for t, (name, _, _) in zip(tensors, call.bound.inputs, strict=True):
         if t.ndim > _MAX_RANK:
-            raise _anyop.InvalidArgument(
-                f"{call.op.display_name}: {name} has {t.ndim} dimensions, but must have at most "
-                f"{_MAX_RANK}."
-            )
+            words = {"op": call.op.display_name, "name": name, "rank": t.ndim}
+            raise _anyop.InvalidArgument(refusal("many_dimensions", **words))
     if all(isinstance(n, int) for t in tensors for n in t.shape):
         types: Sequence[tuple[str, Any]] = call.bound.infer([(None, t.shape) for t in tensors])
     else:

@@ -54,7 +54,8 @@ def load(version: str, names: Iterable[str] | None = None) -> None:
         for row in wanted:
             if theirs and row.name not in theirs:
                 continue  # that library's vLLM asks whether it is there
-            error = define(row.schema.encode(), row.call.encode(), int(bool(theirs)))
+            texts = (row.schema, " ".join(row.operators), row.constants)
+            error = define(*map(str.encode, texts), int(row.function), int(bool(theirs)))
             if error:
                 _failed = f"anyop.vllm: {row.name}: {error.decode()}"
                 raise _anyop.InvalidArgument(_failed)
@@ -185,7 +186,7 @@ def _library() -> ctypes.PyDLL:
         )
     library = ctypes.PyDLL(status.file)
     library.anyop_vllm_define.restype = ctypes.c_char_p
-    library.anyop_vllm_define.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
+    library.anyop_vllm_define.argtypes = [*[ctypes.c_char_p] * 3, *[ctypes.c_int] * 2]
     library.anyop_vllm_calls.restype = ctypes.c_uint64
     library.anyop_vllm_calls.argtypes = [ctypes.c_char_p]
     return library

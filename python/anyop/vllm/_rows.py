@@ -15,15 +15,19 @@ from dataclasses import dataclass
 class Row:
     """One name.
 
-    schema: vLLM's. operators: those of anyop that compute it. call: how arguments map, in vLLM's
-    names; "" for a function of bindings/vllm that has the row's name. first, end: versions of vLLM
-    that have this schema, the last excluded. group: names that share memory or handles whose
-    meaning a library alone knows, so that all of them are taken over from it, or none.
+    schema: vLLM's. operators: those of anyop that compute it. Which of vLLM's arguments they take
+    follows from the two signatures (bindings/vllm/map.h). constants: what parameters of the
+    operator get that no argument of vLLM's is; of a row without an operator, what it returns.
+    function: bindings/vllm has a function of the row's name, which makes the call. first, end:
+    versions of vLLM that have this schema, the last excluded. group: names that share memory or
+    handles whose meaning a library alone knows, so that all of them are taken over from it, or
+    none.
     """
 
     schema: str
     operators: tuple[str, ...] = ()
-    call: str = ""
+    constants: str = ""
+    function: bool = False
     first: str = "0.27.1"
     end: str = ""
     group: str = ""
@@ -33,136 +37,139 @@ class Row:
         return self.schema[: self.schema.index("(")]
 
 
-def _activation(name: str, operator: str, kind: str = "") -> Row:
-    argument = f", '{kind}'" if kind else ""
-    call = f"{operator}(input{argument}) -> out"
-    return Row(f"{name}(Tensor! out, Tensor input) -> ()", (operator,), call)
+def _function(
+    schema: str, *operators: str, first: str = "0.27.1", end: str = "", group: str = ""
+) -> Row:
+    return Row(schema, operators, function=True, first=first, end=end, group=group)
+
+
+def _activation(name: str, operator: str, constants: str = "") -> Row:
+    return Row(f"{name}(Tensor! out, Tensor input) -> ()", (operator,), constants)
 
 
 ROWS = (
-    Row("init_cpu_memory_env(SymInt[] node_ids) -> ()", call="nothing"),
+    Row("init_cpu_memory_env(SymInt[] node_ids) -> ()"),
     # Attention. Keys and values of all tokens in caches [blocks, heads, block size, head size].
-    Row("cpu_attn_has_isa(str isa) -> bool", call="False"),
-    Row(
+    Row("cpu_attn_has_isa(str isa) -> bool", constants="return = False"),
+    _function(
         "get_scheduler_metadata(int num_req, int num_heads_q, int num_heads_kv, int head_dim, "
         "Tensor seq_lens, ScalarType dtype, Tensor query_start_loc, bool casual, int window_size, "
         "str isa_hint, bool enable_kv_split, Tensor? dynamic_causal, "
         'str kv_cache_dtype="auto") -> Tensor',
-        ("paged_attention",),
+        "paged_attention",
         group="attention",
     ),
-    Row(
+    _function(
         "cpu_attn_reshape_and_cache(Tensor key, Tensor value, Tensor(a2!) key_cache, "
         "Tensor(a3!) value_cache, Tensor slot_mapping, str isa, float k_scale=1.0, "
         'float v_scale=1.0, str kv_cache_dtype="auto") -> ()',
-        ("reshape_and_cache",),
+        "reshape_and_cache",
         group="attention",
     ),
-    Row(
+    _function(
         "cpu_attention_with_kv_cache(Tensor query, Tensor key_cache, Tensor value_cache, "
         "Tensor(a3!) output, Tensor query_start_loc, Tensor seq_lens, float scale, bool causal, "
         "Tensor? alibi_slopes, SymInt sliding_window_size, Tensor block_table, float softcap, "
         "Tensor scheduler_metadata, Tensor? s_aux, Tensor? dynamic_causal, float k_scale=1.0, "
         'float v_scale=1.0, str kv_cache_dtype="auto") -> ()',
-        ("paged_attention",),
+        "paged_attention",
         group="attention",
     ),
-    Row(
+    _function(
         "compute_slot_mapping_kernel_impl(Tensor query_start_loc, Tensor positions, "
         "Tensor block_table, Tensor(a3!) slot_mapping, SymInt block_size) -> ()",
-        ("compute_slot_mapping",),
+        "compute_slot_mapping",
     ),
-    Row(
+    _function(
         "mla_decode_kvcache(Tensor! out, Tensor query, Tensor kv_cache, float scale, "
         "Tensor block_tables, Tensor seq_lens) -> ()",
-        ("mla_decode",),
+        "mla_decode",
     ),
-    Row(
+    _function(
         "rotary_embedding(Tensor positions, Tensor! query, Tensor!? key, int head_size, "
         "Tensor cos_sin_cache, bool is_neox, int rope_dim_offset=0, bool inverse=False) -> ()",
-        ("rotary_embedding",),
+        "rotary_embedding",
     ),
     # Dense layers. A handle stands for a packed weight until it is released.
-    Row(
+    _function(
         "create_onednn_mm_handler(Tensor b, int primitive_cache_size) -> int",
-        ("pack_weight",),
+        "pack_weight",
         group="handles",
     ),
-    Row(
+    _function(
         "onednn_mm(Tensor! c, Tensor a, Tensor? bias, Tensor handler_tensor) -> ()",
-        ("linear_packed",),
+        "linear_packed",
         group="handles",
     ),
-    Row("release_dnnl_matmul_handler(int handler) -> ()", group="handles"),
-    Row("is_onednn_acl_supported() -> bool", call="False"),
+    _function("release_dnnl_matmul_handler(int handler) -> ()", group="handles"),
+    Row("is_onednn_acl_supported() -> bool", constants="return = False"),
     # The same without a handle, which vLLM takes for small layers where a machine has AMX.
-    Row(
+    _function(
         "convert_weight_packed(Tensor! weight) -> Tensor",
-        ("pack_weight",),
+        "pack_weight",
         end="0.29.0",
         group="packed",
     ),
-    Row(
+    _function(
         "weight_packed_linear(Tensor(a0!) mat1, Tensor(a1!) mat2, Tensor(a2!)? bias, bool is_vnni) "
         "-> Tensor",
-        ("linear_packed",),
+        "linear_packed",
         end="0.29.0",
         group="packed",
     ),
     Row(
         "convert_weight_packed(Tensor! weight) -> Tensor",
         ("pack_weight",),
-        "pack_weight(weight) -> return",
         first="0.29.0",
         group="packed",
     ),
-    Row(
+    _function(
         "weight_packed_linear(Tensor(a0!) out, Tensor(a1) mat1, Tensor(a2) mat2, Tensor(a3)? bias, "
         "bool is_vnni) -> ()",
-        ("linear_packed",),
+        "linear_packed",
         first="0.29.0",
         group="packed",
     ),
     # Activations and norms. vLLM 0.27 calls no activation on x86, but looks the names up when it
     # makes layers.
     _activation("silu_and_mul", "silu_and_mul"),
-    _activation("gelu_and_mul", "gelu_and_mul", "none"),
-    _activation("gelu_tanh_and_mul", "gelu_and_mul", "tanh"),
-    _activation("gelu_tanh", "gelu", "tanh"),
-    _activation("gelu_new", "gelu", "tanh"),
-    _activation("gelu_fast", "gelu", "tanh"),
-    _activation("gelu_quick", "gelu", "quick"),
+    _activation("gelu_and_mul", "gelu_and_mul"),
+    _activation("gelu_tanh_and_mul", "gelu_and_mul", "approximate = 'tanh'"),
+    _activation("gelu_tanh", "gelu", "kind = 'tanh'"),
+    _activation("gelu_new", "gelu", "kind = 'tanh'"),
+    _activation("gelu_fast", "gelu", "kind = 'tanh'"),
+    _activation("gelu_quick", "gelu", "kind = 'quick'"),
     Row(
         "rms_norm(Tensor! out, Tensor input, Tensor? weight, float epsilon) -> ()",
         ("rms_norm",),
-        "rms_norm(input, weight, epsilon, 0.0) -> out",
     ),
     Row(
         "fused_add_rms_norm(Tensor! input, Tensor! residual, Tensor? weight, float epsilon) -> ()",
         ("add_rms_norm",),
-        "add_rms_norm(input, residual, weight, epsilon, 0.0) -> input, residual",
     ),
     # Mixtures of experts.
-    Row(
+    _function(
         "prepack_moe_weight(Tensor weight, Tensor(a1!) packed_weight, str isa) -> ()",
-        ("pack_weight",),
+        "pack_weight",
         group="experts",
     ),
-    Row(
+    _function(
         "cpu_fused_moe(Tensor(a0!) output, Tensor input, Tensor w13, Tensor w2, Tensor? w13_bias, "
         "Tensor? w2_bias, Tensor topk_weights, Tensor topk_id, bool skip_weighted, str act, "
         "str isa) -> ()",
-        ("fused_moe_packed", "fused_moe"),
+        "fused_moe_packed",
+        "fused_moe",
         group="experts",
     ),
     # Tokens.
     Row(
         "greedy_argmax(Tensor logits) -> Tensor",
         ("argmax",),
-        "argmax(logits) -> return",
         first="0.32.0",
     ),
-    Row("fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor", ("argmax",), first="0.32.0"),
+    _function(
+        "fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor", "argmax", first="0.32.0"
+    ),
 )
 
 SPECULATION = "speculative decoding"

@@ -347,6 +347,40 @@ def test_what_is_wrong_is_said_as_anywhere(call: Any, error: type, text: str) ->
     assert str(caught.value) == text
 
 
+class Counted:
+    """A number that counts how often it is asked for."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __index__(self) -> int:
+        self.times += 1
+        return 2
+
+
+class Listed(list[Any]):
+    """A list that counts how often it is read."""
+
+    times = 0
+
+    def __iter__(self) -> Any:
+        self.times += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("way", [lambda f: f, jax.jit], ids=["eager", "traced"])
+def test_arguments_are_converted_once(way: Any) -> None:
+    k = Counted()
+    made = way(lambda t: anyop.top_k(t, k))(x())
+    assert_same(made.values, anyop.top_k(X, 2).values)
+    assert k.times == 1
+
+    outs, lses = Listed([x()[:, None]] * 2), Listed([jnp.zeros((1, 3))] * 2)
+    merged = way(lambda: anyop.merge_attention_states(outs, lses))()
+    np.testing.assert_allclose(merged.y, X[:, None], rtol=1e-6)
+    assert (outs.times, lses.times) == (1, 1)
+
+
 def test_torch_tensors_beside_ours_are_refused() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError) as caught:

@@ -258,6 +258,28 @@ def test_versions() -> None:
     )
 
 
+def test_a_row_that_fits_no_operator_is_an_error() -> None:
+    code = """
+_dropin.load("0.27.1")
+define = _dropin._library().anyop_vllm_define
+for schema, operators, constants, is_function in (
+    ("a(Tensor x, Tensor y) -> Tensor", "argmax", "", 0),
+    ("b(Tensor x) -> Tensor", "top_k", "", 0),
+    ("c(Tensor x) -> Tensor", "gelu", "sort = 'tanh'", 0),
+    ("d(Tensor! x, Tensor! y, Tensor z) -> ()", "argmax", "", 0),
+    ("e(Tensor x) -> Tensor", "argmax", "", 1),
+):
+    print(define(schema.encode(), operators.encode(), constants.encode(), is_function, 0).decode())
+"""
+    assert run(code).splitlines() == [
+        "no parameter of argmax takes y",
+        "nothing is left for k of top_k, which has no default",
+        "gelu has no parameter sort",
+        "argmax has 1 results, but 2 are asked for",
+        "bindings/vllm has no function of this name",
+    ]
+
+
 def test_load_again() -> None:
     _dropin.load("0.32.0")
     refused(

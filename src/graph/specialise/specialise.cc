@@ -261,10 +261,10 @@ std::string InNode(const Graph& graph, int node, const std::string& text) {
   return text + "\n  in " + ShowNode(graph, n) + (n.place.empty() ? "" : ", at " + n.place);
 }
 
-Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::int64_t> numbers,
+Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::int64_t> sizes,
                                std::span<const anyop_value> inputs,
                                const SpecialiseOptions& options)
-    : graph(std::move(g)), symbols(std::move(numbers)) {
+    : graph(std::move(g)), symbols(std::move(sizes)) {
   try {
     Specialiser(this, inputs, options.constants).Run();
     // Regions first: values that only a region uses need no memory of their own.

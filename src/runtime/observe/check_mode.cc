@@ -55,7 +55,7 @@ class GuardedCopy {
     tensor.data = memory_->begin() + (extent.begin == extent.end ? 0 : AddressOf(t) - extent.begin);
     tensor.byte_offset = 0;
   }
-  void Fill(const std::vector<char>& packed) { CopyFromPacked(packed.data(), tensor); }
+  void Fill(const std::vector<char>& elements) { CopyFromPacked(elements.data(), tensor); }
   const GuardedMemory& memory() const { return *memory_; }
 
   // Whether a byte between the elements has changed. The elements are lost: they become `fill` as

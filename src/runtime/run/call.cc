@@ -173,7 +173,7 @@ void RunPlan(Operator& op, Plan& plan, anyop_value* frame) {
   if (plan.is_direct && is_simple) [[likely]] {
     return RunKernelIn(nullptr, plan, frame, CountersOf(op, plan));
   }
-  if (plan.needs_slow_run || !is_simple) return RunSlow(op, plan, frame);
+  if (plan.needs_slow_run || !is_simple) return RunSlow(op, plan, frame, nullptr, is_simple);
   if (!plan.is_empty) RunKernel(op, plan, frame);
 }
 

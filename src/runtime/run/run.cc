@@ -104,6 +104,21 @@ class Copies {
   int count_ = 0;
 };
 
+// What comes behind the check of memory, on tensors that kernels take as they lie.
+void CheckDataAndRun(Operator& op, Plan& plan, const anyop_value* frame, KernelRunner watched) {
+  CheckIndices(op, plan, plan.index_checks, frame);
+  CallCheck(op, plan, frame, op.data->check);
+  if (plan.is_empty) return;  // only now: its indices are looked at all the same
+  if (watched && IsChecking()) CallCheck(op, plan, frame, op.data->check_data);
+  if (plan.kernel >= 0) {
+    (watched ? watched : &RunKernel)(op, plan, frame);
+  } else {  // a kernel is counted where it runs (RunKernelIn)
+    CountersOf(op, plan).calls.Add();
+    if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();
+    RunComposition(op, plan, frame);
+  }
+}
+
 }  // namespace
 
 void RefuseCopies(const Operator& op, const Plan& plan, const anyop_value* frame) {
@@ -146,10 +161,13 @@ void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame)
   Fail(ANYOP_INVALID_ARGUMENT, op.Message(error));
 }
 
-void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched) {
-  CheckMemory(op, plan, given);
+void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched, bool is_simple) {
+  const bool is_known = is_simple && !plan.has_lists;
+  if (!is_known) CheckMemory(op, plan, given);
   if (plan.device_kind) return RunOnDevice(op, plan, given, watched);
   if (plan.taken_by) return RunByCopies(op, plan, given);
+  // All is aligned, so that only what the plan says could need a copy.
+  if (is_known && !plan.copied) return CheckDataAndRun(op, plan, given, watched);
   Copies copies(plan, given);
   anyop_value frame[kMaxFrame];
   std::memcpy(frame, given, sizeof(anyop_value) * std::size_t(op.n_params + op.n_results));
@@ -166,17 +184,7 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched)
     if (plan.is_strict) RefuseCopies(op, plan, given);
     CountersOf(op, plan).copies.Add(std::uint64_t(copies.count()));
   }
-  CheckIndices(op, plan, plan.index_checks, frame);
-  CallCheck(op, plan, frame, op.data->check);
-  if (plan.is_empty) return;  // only now: its indices are looked at all the same
-  if (watched && IsChecking()) CallCheck(op, plan, frame, op.data->check_data);
-  if (plan.kernel >= 0) {
-    (watched ? watched : &RunKernel)(op, plan, frame);
-  } else {  // a kernel is counted where it runs (RunKernelIn)
-    CountersOf(op, plan).calls.Add();
-    if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();
-    RunComposition(op, plan, frame);
-  }
+  CheckDataAndRun(op, plan, frame, watched);
   copies.Finish(frame);
 }
 

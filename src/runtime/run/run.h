@@ -16,8 +16,10 @@ using KernelRunner = void (*)(const Operator& op, const Plan& plan, const anyop_
 
 // Runs any call: with copies, index checks, the operator's check, lists, compositions, on devices.
 // watched: how an observer calls the kernel, in check mode after the operator's check of data;
-// null: nobody observes.
-void RunSlow(Operator& op, Plan& plan, anyop_value* frame, KernelRunner watched = nullptr);
+// null: nobody observes. is_simple: the caller has found that all tensors outside of lists are
+// aligned and that none of them meets a written one, so that they are not looked at again.
+void RunSlow(Operator& op, Plan& plan, anyop_value* frame, KernelRunner watched = nullptr,
+             bool is_simple = false);
 
 // What a call checks of its data before anything is written: indices, then the operator's check,
 // which may follow them.

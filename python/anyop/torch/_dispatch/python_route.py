@@ -17,17 +17,14 @@ from torch.autograd import forward_ad
 
 from anyop import _anyop
 from anyop.hosting import gradient, shapes
-from anyop.torch._dispatch import autocast
+from anyop.torch._dispatch import autocast, texts
 from anyop.torch._dispatch.operators import NAMES, TORCH_DTYPES, Call, Operator, dtype_name
 from anyop.torch._route import route
 
-_WRONG_LAYOUTS = ("SparseCPU", "SparseCsrCPU", "MkldnnCPU", "QuantizedCPU", "NestedTensorCPU")
-# torch's names of devices that have libraries of anyop, as in bindings/torch/device.cc.
-_DEVICES = ("CUDA", "PrivateUse1", "XPU")
 WORDING = gradient.Wording(
-    asks="requires grad",
-    stop=lambda name: f"{name}.detach()",
-    around="torch.no_grad() around the call, or detach() its arguments",
+    asks=texts.part("asks"),
+    stop=lambda name: texts.part("stop", name=name),
+    around=texts.part("around"),
 )
 Implement = Callable[..., None]  # (torch name, dispatch key, function, with_keyset)
 
@@ -40,7 +37,7 @@ def register(op: Operator, implement: Implement) -> None:
         name = op.torch_name(overload)
         kernel = _Kernel(op, overload)
         implement(name, "CPU", kernel)
-        for key in _WRONG_LAYOUTS:
+        for key in texts.WRONG_LAYOUT_KEYS:
             implement(name, key, _WrongLayout(op, overload))
         if not op.needs_tensor:  # without any tensor, a call has no key of a device
             implement(name, "CompositeExplicitAutograd", kernel)
@@ -56,7 +53,7 @@ def register(op: Operator, implement: Implement) -> None:
 def refuse_devices(op: Operator, implement: Implement) -> None:
     """Says of every overload that it takes no tensors of devices."""
     for overload, schema in op.schemas.items():
-        for key in _DEVICES if schema else ():
+        for key in texts.DEVICE_KEYS if schema else ():
             implement(op.torch_name(overload), key, _OnDevice(op, overload))
 
 
@@ -82,21 +79,19 @@ class _Kernel:
         return t, self.describe("", t)
 
     def describe(self, name: str, t: torch.Tensor) -> Any:
-        op = self.op.display_name
-        wrong = ""
-        address, shape = 0, tuple(t.shape)
+        wrong, words = "", {"name": name, "device": t.device, "rank": t.dim()}
         if t.device.type != "cpu":
-            wrong = f"is on {t.device}, but must be on cpu. Try {name}.to('cpu')."
-        elif len(shape) > 8:
-            wrong = f"has {len(shape)} dimensions, but must have at most 8."
+            wrong = "device"
+        elif t.dim() > 8:
+            wrong = "many_dimensions"
         else:
             dtype = dtype_name(self.op, name, t)
             address = t.data_ptr()
             if not address and t.numel():
-                wrong = "has no memory: its storage was resized to nothing."
+                wrong = "no_memory"
         if wrong:
-            raise _anyop.InvalidArgument(f"{op}: {name} {wrong}")
-        return address, dtype, shape, t.stride()
+            raise _anyop.InvalidArgument(texts.said(wrong, self.op, **words))
+        return address, dtype, tuple(t.shape), t.stride()
 
 
 class _WrongLayout:
@@ -106,21 +101,19 @@ class _WrongLayout:
         self.op, self.overload = op, overload
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        found = "a tensor has a layout that anyop does not read. Try a dense one."
+        found = texts.said("some_layout", self.op)
         call = self.op.bind(self.overload, args, kwargs)
         tensors = [(name, t) for _, name, t in self.op.inputs(call)]
         for name, t in (*tensors, *self.op.written_tensors(self.overload, call)):
-            if t.is_quantized:
-                found = (
-                    f"{name} is quantized, but must be a strided tensor. Try {name}.dequantize()."
-                )
-            elif t.is_nested:
-                advice = f"{name}.to_padded_tensor(0.0)"
-                found = f"{name} is nested, but must be a strided tensor. Try {advice}."
-            elif t.layout != torch.strided:
-                layout = "mkldnn" if t.is_mkldnn else "sparse"
-                found = f"{name} is {layout}, but must be a strided tensor. Try {name}.to_dense()."
-        raise _anyop.InvalidArgument(f"{self.op.display_name}: {found}")
+            if t.is_quantized or t.is_nested or t.layout != torch.strided:
+                found = texts.wrong_layout(self.op, name, _layout(t))
+        raise _anyop.InvalidArgument(found)
+
+
+def _layout(t: torch.Tensor) -> str:
+    if t.is_quantized or t.is_nested:
+        return "quantized" if t.is_quantized else "nested"
+    return "mkldnn" if t.is_mkldnn else "sparse"
 
 
 class _OnDevice:
@@ -152,10 +145,8 @@ class _BumpVersions:
         written = list(self.op.written_tensors(self.overload, call))
         for name, t in written:
             if t.is_inference() and not torch.is_inference_mode_enabled():
-                raise _anyop.InvalidArgument(
-                    f"{self.op.display_name}: {name.partition('[')[0]} is an inference tensor, but "
-                    "is written outside inference mode. Try a clone()."
-                )
+                text = texts.said("inference", self.op, name=name.partition("[")[0])
+                raise _anyop.InvalidArgument(text)
         overload = self.op.torch_op(self.overload)
         with _C._AutoDispatchBelowADInplaceOrView():
             result = overload.redispatch(keys & _C._after_ADInplaceOrView_keyset, *args, **kwargs)
@@ -170,10 +161,7 @@ def _refuse_tangents(op: Operator, tensors: list[tuple[str, torch.Tensor]]) -> N
         return
     for name, t in tensors:
         if forward_ad.unpack_dual(t).tangent is not None:
-            raise NotImplementedError(
-                f"{op.display_name}: {name} has a tangent, but anyop's operators have no "
-                "forward-mode derivative. Try torch.func.vjp."
-            )
+            raise NotImplementedError(texts.said("tangent", op, name=name))
 
 
 class _RefuseGradients:
@@ -191,10 +179,7 @@ class _RefuseGradients:
         _refuse_tangents(op, tensors)
         for name, t in tensors if torch.is_grad_enabled() else []:
             if t.requires_grad:
-                raise NotImplementedError(
-                    f"{op.display_name}: {name} requires grad, but this call writes into its "
-                    "arguments, which cannot be differentiated. Try torch.no_grad() or detach()."
-                )
+                raise NotImplementedError(texts.said("written_gradient", op, name=name))
         overload = op.torch_op(self.overload)
         with _C._AutoDispatchBelowAutograd():
             return overload.redispatch(keys & _C._after_autograd_keyset, *args, **kwargs)

@@ -9,6 +9,7 @@ from torch._library import simple_registry
 from torch.nested._internal.nested_tensor import NestedTensor
 
 from anyop import _anyop
+from anyop.torch._dispatch import texts
 from anyop.torch._dispatch.operators import Operator
 
 
@@ -37,10 +38,7 @@ class _Nested:
         tensors = [(name, t) for _, name, t in op.inputs(call)]
         tensors += op.written_tensors(self.overload, call)
         name = next((name for name, t in tensors if t.is_nested), "a tensor")
-        raise _anyop.InvalidArgument(
-            f"{op.display_name}: {name} is nested, but must be a strided tensor. "
-            f"Try {name}.to_padded_tensor(0.0)."
-        )
+        raise _anyop.InvalidArgument(texts.wrong_layout(op, name, "nested"))
 
 
 class _Batched:
