@@ -8,7 +8,6 @@
 #include <exception>
 #include <vector>
 
-#include "bindings/host/dtype_names.h"
 #include "bindings/module_functions.h"
 #include "runtime/device/device.h"
 
@@ -67,14 +66,14 @@ void LearnDTypes(PyObject* torch) {
   void* const cpu = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
   for (std::int8_t& number : g_torch.numbers) number = -1;
   for (int d = 0; d < kDTypes; ++d) {
-    Ref object(PyObject_GetAttrString(torch, kLongDTypeNames[d]));
+    Ref object(PyObject_GetAttrString(torch, kDTypeRows[d].long_name));
     if (!object) {
       PyErr_Clear();
       continue;
     }
     g_torch.dtype_objects[d] = object.release();
     std::int32_t (*number)() = nullptr;
-    const std::string function = std::string("aoti_torch_dtype_") + kLongDTypeNames[d];
+    const std::string function = std::string("aoti_torch_dtype_") + kDTypeRows[d].long_name;
     if (!FindIn(cpu, function.c_str(), number)) continue;
     const std::int32_t n = number();
     if (n < 0 || n >= 64) continue;

@@ -211,7 +211,7 @@ class TorchCall final : public HostCall {
   }
   const auto storage = TorchField<const void*>(impl, at.storage);
   const auto start = TorchField<std::int64_t>(impl, at.start);
-  char* data = TorchField<char*>(storage, at.storage_data) + start * (dtype.bits / 8);
+  char* data = TorchField<char*>(storage, at.storage_data) + start * Bytes(dtype);
   FillTensor(&t, data, kHostDevice, dtype, int(rank), shape,
              is_contiguous || !size ? nullptr : strides);
   return true;

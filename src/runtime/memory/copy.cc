@@ -22,7 +22,7 @@ void CopyRow(char* strided, char* packed, std::int64_t n, std::int64_t stride) {
 template <bool kToPacked>
 void Copy(const DLTensor& tensor, char* packed) {
   const Tensor& t = static_cast<const Tensor&>(tensor);
-  const std::int64_t bytes = t.dtype.bits / 8, n = t.row_size(), rows = t.rows();
+  const std::int64_t bytes = Bytes(t.dtype), n = t.row_size(), rows = t.rows();
   char* base = BaseOf(t);
   if (t.size() == 0) return;  // [10^9, 0] has 10^9 rows, and none of them an element
   const std::int64_t stride = t.ndim ? t.stride(-1) : 1;
@@ -46,7 +46,7 @@ void Copy(const DLTensor& tensor, char* packed) {
 }  // namespace
 
 std::int64_t PackedBytes(const DLTensor& t) {
-  return static_cast<const Tensor&>(t).size() * (t.dtype.bits / 8);
+  return static_cast<const Tensor&>(t).size() * Bytes(t.dtype);
 }
 
 void CopyToPacked(const DLTensor& from, void* to) { Copy<true>(from, static_cast<char*>(to)); }
