@@ -137,7 +137,7 @@ def test_a_scalar_of_numpy_is_a_tensor_without_dimensions() -> None:
 def test_optional_lists_and_dtypes_reach_kernels_in_cpp(probe: Any) -> None:
     x = np.ones(3, np.float32)
     assert probe.optional(x).tolist() == [-1, -1, 0, np.inf, 3]
-    assert probe.optional(x, [], "u16", "b", 2.5).tolist() == [0, list(ALL).index("u16"), 1, 2.5, 3]
+    assert probe.optional(x, [], "i16", "b", 2.5).tolist() == [0, list(ALL).index("i16"), 1, 2.5, 3]
     assert probe.optional(x, [x, x], None, "", -np.inf).tolist() == [2, -1, 0, -np.inf, 3]
     assert "most=inf" in str(__import__("inspect").signature(probe.optional))
 

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/copy.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "anyop/tensor.h"
 
 namespace anyop {
 namespace {
+
+// Bytes of an element, of each dtype.
+constexpr std::array<int, kDTypes> kDTypeWidths = [] {
+  std::array<int, kDTypes> widths{};
+  for (int d = 0; d < kDTypes; ++d) widths[std::size_t(d)] = Bytes(DType(d));
+  return widths;
+}();
 
 // One row of n elements of kBytes each, `stride` elements apart on the strided side. A memcpy of a
 // constant size is one load and one store, and needs no alignment.
@@ -37,8 +46,11 @@ void Copy(const DLTensor& tensor, char* packed) {
       CopyRow<2, kToPacked>(strided, packed, n, stride);
     } else if (bytes == 4) {
       CopyRow<4, kToPacked>(strided, packed, n, stride);
-    } else {
+    } else if (bytes == 8) {
       CopyRow<8, kToPacked>(strided, packed, n, stride);
+    } else {
+      static_assert(std::ranges::max(kDTypeWidths) == 16);
+      CopyRow<16, kToPacked>(strided, packed, n, stride);
     }
   }
 }
