@@ -8,6 +8,7 @@
 #include <ostream>
 #include <type_traits>
 
+#include "anyop/storage.h"
 #include "anyop/value.h"
 
 namespace anyop::optest {
@@ -21,6 +22,16 @@ E Saturate(double value) {
   if (value >= high) return std::numeric_limits<E>::max();
   if (value <= double(std::numeric_limits<E>::min())) return std::numeric_limits<E>::min();
   return E(value);
+}
+
+// The nearest value of f8e8m0: from the middle up, but for the two least.
+double ToPowerOfTwo(double value) {
+  if (value < 0) return std::nan("");
+  if (value == 0) return 0x1p-127;
+  const int power = std::ilogb(value);
+  const double rest = std::ldexp(value, -power);
+  const int nearest = power + (power < -126 ? rest > 1.5 : rest >= 1.5);
+  return std::ldexp(1.0, std::clamp(nearest, -127, 127));
 }
 
 // The slices along a dimension: `outer` groups of n neighbours of so many bytes.
@@ -38,7 +49,7 @@ struct Slices {
 }  // namespace
 
 double Largest(DType dtype) {
-  return IsFloat(dtype) ? FormatOf(dtype).largest : Visit(dtype, [](auto zero) -> double {
+  return IsFloat(dtype) ? FormatOf(dtype).largest : VisitStorage(dtype, [](auto zero) -> double {
     using E = decltype(zero);
     if constexpr (std::is_arithmetic_v<E>) return double(std::numeric_limits<E>::max());
     return 0;
@@ -47,7 +58,7 @@ double Largest(DType dtype) {
 
 double RoundTo(DType dtype, double value) {
   if (!IsFloat(dtype)) {
-    return Visit(dtype, [&](auto zero) -> double {
+    return VisitStorage(dtype, [&](auto zero) -> double {
       using E = decltype(zero);
       if constexpr (std::is_same_v<E, bool>) return value != 0;
       if constexpr (std::is_integral_v<E>) return double(Saturate<E>(value));
@@ -56,6 +67,7 @@ double RoundTo(DType dtype, double value) {
   }
   if (dtype == DType::kF64 || !std::isfinite(value)) return value;
   if (dtype == DType::kF32) return double(float(value));
+  if (dtype == DType::kF8E8M0) return ToPowerOfTwo(value);
   const FloatFormat f = FormatOf(dtype);
   const double ulp = Ulp(dtype, value);
   const double rounded = std::nearbyint(value / ulp) * ulp;
@@ -86,19 +98,22 @@ std::int64_t Array::rows() const {
 }
 
 double Array::Get(std::int64_t i) const {
-  return Visit(dtype_, [&](auto zero) -> double {
+  return VisitStorage(dtype_, [&](auto zero) -> double {
     using E = decltype(zero);
     const E value = data<E>()[i];
-    if constexpr (std::is_class_v<E>) return double(float(value));
-    if constexpr (!std::is_class_v<E>) return double(value);
+    return ToDouble(value);
   });
 }
 
 void Array::Set(std::int64_t i, double value) {
-  Visit(dtype_, [&](auto zero) {
+  VisitStorage(dtype_, [&](auto zero) {
     using E = decltype(zero);
     E& element = data<E>()[i];
-    if constexpr (std::is_class_v<E>) {
+    if constexpr (requires { element.re; }) {
+      element = {decltype(element.re)(value), 0};
+    } else if constexpr (std::is_same_v<E, F4E2M1X2>) {
+      element = {Saturate<std::uint8_t>(value)};
+    } else if constexpr (std::is_class_v<E>) {
       element = E(float(RoundTo(dtype_, value)));
     } else if constexpr (std::is_floating_point_v<E>) {
       element = E(value);
@@ -111,7 +126,7 @@ void Array::Set(std::int64_t i, double value) {
 }
 
 std::int64_t Array::GetInt(std::int64_t i) const {
-  return Visit(dtype_, [&](auto zero) -> std::int64_t {
+  return VisitStorage(dtype_, [&](auto zero) -> std::int64_t {
     using E = decltype(zero);
     if constexpr (std::is_integral_v<E>) return std::int64_t(data<E>()[i]);
     return std::int64_t(Get(i));

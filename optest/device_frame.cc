@@ -22,7 +22,7 @@ std::int64_t SpanBytes(const DLTensor& t) {
     last += (t.shape[d] - 1) * (t.strides ? t.strides[d] : elements);
     elements *= t.shape[d];
   }
-  return elements ? (last + 1) * (t.dtype.bits / 8) : 0;
+  return elements ? (last + 1) * Bytes(t.dtype) : 0;
 }
 
 }  // namespace

@@ -61,16 +61,16 @@ struct DTypeChoice {
   std::string name;
   NodeOp op;
   int index;
-  std::uint32_t mask = (1u << ANYOP_DTYPES) - 1;
+  std::uint32_t mask;
 };
 std::vector<DTypeChoice> DTypeChoices(const Form& form, Purpose purpose) {
   std::vector<DTypeChoice> choices;
   for (std::size_t v = 0; v < form.dtype_vars.size(); ++v) {
-    choices.push_back({std::string(form.dtype_vars[v]), NodeOp::kDTypeVar, int(v)});
+    choices.push_back({std::string(form.dtype_vars[v]), NodeOp::kDTypeVar, int(v), form.dtypes});
   }
   for (std::size_t p = 0; p < form.params.size(); ++p) {
     if (form.params[p].kind != ParamKind::kDType) continue;
-    choices.push_back({std::string(form.params[p].name), NodeOp::kParam, int(p)});
+    choices.push_back({std::string(form.params[p].name), NodeOp::kParam, int(p), form.dtypes});
   }
   for (const Condition& c : form.conditions) {
     ForEachDTypeSet(form, c.node, [&](const Node& what, std::uint32_t set) {

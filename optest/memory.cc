@@ -119,12 +119,12 @@ std::int64_t Memory::ByteOf(std::int64_t element) const {
     offset += element % shape_[k] * strides_[k];
     element /= shape_[k];
   }
-  return offset * (tensor_.dtype.bits / 8);
+  return offset * Bytes(tensor_.dtype);
 }
 
 Array Memory::Read() const {
   Array values(DType(FromDL(tensor_.dtype)), shape_);
-  const std::int64_t element = tensor_.dtype.bits / 8;
+  const std::int64_t element = Bytes(tensor_.dtype);
   ForRuns([&](std::int64_t i) {
     std::memcpy(values.data<char>() + i * element, first_ + ByteOf(i), run_bytes());
   });
@@ -132,7 +132,7 @@ Array Memory::Read() const {
 }
 
 std::string Memory::OutsideText(std::ptrdiff_t at) const {
-  const std::int64_t element = tensor_.dtype.bits / 8;
+  const std::int64_t element = Bytes(tensor_.dtype);
   const bool is_before = at < 0;
   const std::int64_t byte = is_before ? -at : at - span_bytes_ + 1;
   const std::string side = is_before ? " before its beginning" : " after its end";
@@ -143,7 +143,7 @@ std::string Memory::OutsideText(std::ptrdiff_t at) const {
 
 Trespass Memory::FindTrespass(bool elements_too) const {
   std::vector<unsigned char> expected = before_;
-  const std::int64_t element = tensor_.dtype.bits / 8, begin = first_ - block_;
+  const std::int64_t element = Bytes(tensor_.dtype), begin = first_ - block_;
   std::int64_t changed = size_;
   ForRuns([&](std::int64_t i) {
     unsigned char* were = expected.data() + begin + ByteOf(i);

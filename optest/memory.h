@@ -87,7 +87,7 @@ class Memory {
   void ForRuns(F&& f) const {
     for (std::int64_t i = 0; i < size_; i += run_) f(i);
   }
-  std::size_t run_bytes() const { return std::size_t(run_ * tensor_.dtype.bits / 8); }
+  std::size_t run_bytes() const { return std::size_t(run_ * Bytes(tensor_.dtype)); }
 
   std::vector<std::int64_t> shape_, strides_;
   std::int64_t size_ = 0, span_bytes_ = 0;  // elements; from the first to the last of their bytes

@@ -36,12 +36,14 @@ BIND = re.compile(r"Bind<\s*&\s*(?P<function>\w+)")
 # What a kernel's parameter may be, by the kind of the signature's parameter; the first is shown.
 TYPES = {
     "tensor": (["const Tensor&"], ["const Tensor*"]),
-    "tensors": (["std::span<const Tensor* const>"], []),
+    "tensors": (
+        ["std::span<const Tensor* const>"], ["std::optional<std::span<const Tensor* const>>"]
+    ),
     "int": (["std::int64_t", "int64_t"], ["std::optional<std::int64_t>"]),
     "float": (["float", "double"], ["std::optional<float>", "std::optional<double>"]),
     "bool": (["bool"], ["std::optional<bool>"]),
     "word": (["std::string_view"], ["std::optional<std::string_view>"]),
-    "dtype": (["DType"], []),
+    "dtype": (["DType"], ["std::optional<DType>"]),
     "ints": (["std::span<const std::int64_t>"], ["std::optional<std::span<const std::int64_t>>"]),
     "floats": (["std::span<const double>"], ["std::optional<std::span<const double>>"]),
 }

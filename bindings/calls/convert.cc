@@ -133,8 +133,8 @@ anyop_value ToWord(PyObject* object, const Site& site) {
 DType ToDTypeArgument(PyObject* object, const Site& site) {
   if (const int dtype = DTypeOfAnyHost(object); dtype >= 0) return DType(dtype);
   std::string names;
-  for (const std::string_view name : kDTypeNames) {
-    names += std::string(names.empty() ? "" : ", ") + std::string(name);
+  for (const DTypeRow& row : kDTypeRows) {
+    names += std::string(names.empty() ? "" : ", ") + std::string(row.name);
   }
   const bool looks_right =
       PyUnicode_Check(object) || PyArray_DescrCheck(object) || PyType_Check(object);
@@ -187,7 +187,7 @@ void ConvertOtherArray(const ArgumentName& name, Access access, PyObject* object
                        CallMemory& memory, View& view) {
   Ref copy;
   ViewOther(object, access, name, view, copy);
-  if (copy) memory.set_has_copies();
+  if (copy && PyArray_Check(object)) memory.set_has_copies();  // a scalar is no copy of an array
   memory.Keep(std::move(copy));
 }
 

@@ -152,7 +152,7 @@ class FunctionRun {
     }
     for (int r = 0; r < n; ++r) {
       const Tensor& to = ResultAt(r);
-      const std::size_t bytes = std::size_t(to.size() * to.dtype.bits / 8);
+      const std::size_t bytes = std::size_t(to.size() * Bytes(to.dtype));
       // A function may return an argument, whose memory the result may have.
       std::memmove(to.base<char>(), static_cast<const Tensor&>(from[r].tensor).base<char>(), bytes);
     }

@@ -140,7 +140,7 @@ HostMemory RegisteredHost::MemoryOf(PyObject* object) const {
     if (t.shape[i] == 0) return {Ref::Borrow(object), t.data, 0};
     last += (t.shape[i] - 1) * static_cast<const Tensor&>(t).stride(i);
   }
-  return {Ref::Borrow(object), BaseOf(t), Py_ssize_t((last + 1) * t.dtype.bits / 8)};
+  return {Ref::Borrow(object), BaseOf(t), Py_ssize_t((last + 1) * Bytes(t.dtype))};
 }
 
 bool RegisteredHost::Holds(const HostMemory& memory) const {
@@ -274,7 +274,7 @@ PyObject* CopyTensor(PyObject*, PyObject* args) {
                           std::equal(source.shape, source.shape + source.ndim, target.shape,
                                      target.shape + target.ndim);
     if (!is_alike) return Py_NewRef(Py_False);
-    const auto n = std::size_t(static_cast<const Tensor&>(target).size() * target.dtype.bits / 8);
+    const auto n = std::size_t(static_cast<const Tensor&>(target).size() * Bytes(target.dtype));
     std::vector<char> packed(n);
     CopyToPacked(source, packed.data());
     CopyFromPacked(packed.data(), target);

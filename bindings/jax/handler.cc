@@ -8,8 +8,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "anyop/storage.h"
 #include "anyop/tensor.h"
 #include "anyop/value.h"
 #include "bindings/room.h"
@@ -21,20 +23,23 @@
 namespace anyop::python {
 namespace {
 
+// XLA's number of each dtype; 0 for one that it has no tensors of.
+constexpr int ToXla(DType d) {
+  switch (d) {
+#define ANYOP_XLA(number, name, ...) \
+  case DType::k##name:               \
+    return xla::k##name;
+    ANYOP_DTYPE_LIST(ANYOP_XLA)
+#undef ANYOP_XLA
+  }
+  return 0;
+}
+
 constexpr auto kTypesOfXla = [] {
-  std::array<DLDataType, 32> types{};
-  types[xla::kF64] = ToDL(DType::kF64);
-  types[xla::kF32] = ToDL(DType::kF32);
-  types[xla::kF16] = ToDL(DType::kF16);
-  types[xla::kBF16] = ToDL(DType::kBF16);
-  types[xla::kF8E4M3] = ToDL(DType::kF8E4M3);
-  types[xla::kF8E5M2] = ToDL(DType::kF8E5M2);
-  types[xla::kI64] = ToDL(DType::kI64);
-  types[xla::kI32] = ToDL(DType::kI32);
-  types[xla::kI16] = ToDL(DType::kI16);
-  types[xla::kI8] = ToDL(DType::kI8);
-  types[xla::kU8] = ToDL(DType::kU8);
-  types[xla::kBool] = ToDL(DType::kBool);
+  std::array<DLDataType, 64> types{};
+  for (int d = 0; d < kDTypes; ++d) {
+    if (ToXla(DType(d))) types[std::size_t(ToXla(DType(d)))] = ToDL(DType(d));
+  }
   return types;
 }();
 
@@ -46,7 +51,7 @@ void ToDLTensor(const void* value, DLTensor* tensor) {
 }
 
 std::size_t BytesOf(const DLTensor& t) {
-  return std::size_t(TensorBytes(t.dtype.bits / 8, {t.shape, std::size_t(t.ndim)}));
+  return std::size_t(TensorBytes(Bytes(t.dtype), {t.shape, std::size_t(t.ndim)}));
 }
 
 std::string_view FrameAttribute(const xla::Frame& frame, std::string_view name) {
@@ -76,12 +81,11 @@ class Narrowed {
   void Copy(const BoundCall& call) const {
     for (const auto& one : all_) {
       const auto n = std::size_t(static_cast<const Tensor&>(one->to).size());
-      if (one->to.dtype.code == anyop::ToDL(DType::kI32).code) {
-        CopyInts(call, *one, n);
-      } else {
-        const double* from = reinterpret_cast<const double*>(one->memory.get());
-        for (std::size_t i = 0; i < n; ++i) static_cast<float*>(one->to.data)[i] = float(from[i]);
-      }
+      const DType to = DType(FromDL(one->to.dtype));
+      if (to == DType::kI32) CopyInts<std::int32_t>(call, *one, n);
+      if (to == DType::kU32) CopyInts<std::uint32_t>(call, *one, n);
+      if (to == DType::kF32) CopyFloats(*one, n);
+      if (to == DType::kC64) CopyFloats(*one, 2 * n);
     }
   }
 
@@ -89,18 +93,25 @@ class Narrowed {
   struct One {
     std::string_view name;
     DLTensor to;
-    std::unique_ptr<std::int64_t[]> memory;
+    std::unique_ptr<std::int64_t[]> memory;  // of unsigned, float and complex numbers too
   };
+  static void CopyFloats(const One& one, std::size_t n) {
+    const double* from = reinterpret_cast<const double*>(one.memory.get());
+    for (std::size_t i = 0; i < n; ++i) static_cast<float*>(one.to.data)[i] = float(from[i]);
+  }
+  template <class To>
   static void CopyInts(const BoundCall& call, const One& one, std::size_t n) {
-    auto* to = static_cast<std::int32_t*>(one.to.data);
+    using From = std::conditional_t<std::is_signed_v<To>, std::int64_t, std::uint64_t>;
+    auto* to = static_cast<To*>(one.to.data);
     for (std::size_t i = 0; i < n; ++i) {
-      const std::int64_t value = one.memory[i];
-      to[i] = std::int32_t(value);
+      const auto value = From(one.memory[i]);
+      to[i] = To(value);
       if (to[i] == value) continue;
-      Fail(ANYOP_INVALID_ARGUMENT,
-           call.shown_name() + ": " + std::string(one.name) + " holds " + std::to_string(value) +
-               ", but must fit into i32 because JAX runs without 64-bit types. Try "
-               "jax.config.update(\"jax_enable_x64\", True).");
+      Fail(ANYOP_INVALID_ARGUMENT, call.shown_name() + ": " + std::string(one.name) + " holds " +
+                                       std::to_string(value) + ", but must fit into " +
+                                       std::string(Name(DType(kDTypeOf<To>))) +
+                                       " because JAX runs without 64-bit types. Try "
+                                       "jax.config.update(\"jax_enable_x64\", True).");
     }
   }
   std::vector<std::unique_ptr<One>> all_;
@@ -121,7 +132,8 @@ bool IsNarrowed(const DLTensor& result, int own) {
   const auto is = [&](DType wide, DType narrow) {
     return own == int(wide) && FromDL(result.dtype) == int(narrow);
   };
-  return is(DType::kI64, DType::kI32) || is(DType::kF64, DType::kF32);
+  return is(DType::kI64, DType::kI32) || is(DType::kF64, DType::kF32) ||
+         is(DType::kU64, DType::kU32) || is(DType::kC128, DType::kC64);
 }
 
 int ResultDType(const BoundCall& call, std::size_t result, std::span<const DLTensor> inputs) {

@@ -41,12 +41,21 @@ enum DataType : int {
   kI32 = 4,
   kI64 = 5,
   kU8 = 6,
+  kU16 = 7,
+  kU32 = 8,
+  kU64 = 9,
   kF16 = 10,
   kF32 = 11,
   kF64 = 12,
+  kC64 = 15,
   kBF16 = 16,
+  kC128 = 18,
   kF8E5M2 = 19,
   kF8E4M3 = 20,  // FN: finite, as ours is
+  kF8E5M2FNUZ = 24,
+  kF8E4M3FNUZ = 25,
+  kF8E8M0 = 33,
+  kF4E2M1X2 = 0,  // one number of 4 bits, not a pair, is what XLA has
 };
 
 // Row-major, since no other layout is asked for.

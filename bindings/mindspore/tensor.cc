@@ -196,11 +196,16 @@ PyObject* TupleOf(const int64_t* ints, int n) {
   return tuple;
 }
 
+// "f8e4m3", or "such a dtype".
+const char* NameOf(DLDataType dtype) {
+  const int known = anyop::FromDL(dtype);
+  return known < 0 ? "such a dtype" : anyop::kDTypeRows[known].name.data();  // of literals
+}
+
 PyObject* Number(DLDataType dtype) {
   const auto* row = anyop::mindspore::FindDType(dtype);
   if (row) return PyLong_FromLong(long(row - anyop::mindspore::kDTypes));
-  PyErr_SetString(PyExc_TypeError, "MindSpore has no tensors of such a dtype on the CPU.");
-  return nullptr;
+  return PyErr_Format(PyExc_TypeError, "MindSpore has no tensors of %s on the CPU.", NameOf(dtype));
 }
 
 PyObject* Allocate(DLDataType dtype, int rank, const int64_t* shape, anyop_host_view* view) {
@@ -257,8 +262,7 @@ PyObject* Lend(const DLTensor* t, int, void* owner, void (*release)(void*)) {
 PyObject* DTypeObject(DLDataType dtype) {
   const auto* row = anyop::mindspore::FindDType(dtype);
   if (row) return Py_NewRef(g.dtypes[row - anyop::mindspore::kDTypes]);
-  PyErr_SetString(PyExc_TypeError, "MindSpore has no such dtype on the CPU.");
-  return nullptr;
+  return PyErr_Format(PyExc_TypeError, "MindSpore has no %s on the CPU.", NameOf(dtype));
 }
 
 int ToDType(PyObject* object, DLDataType* dtype) {
@@ -307,12 +311,12 @@ PyObject* Record(PyObject*, PyObject* args) {
   return PyCapsule_New(&host, ANYOP_PYTHON_HOST, nullptr);
 }
 
-// dtypes(): the names of the dtypes, in the order in which `record` takes them.
+// dtypes(): what names the dtypes, in the order in which `record` takes them.
 PyObject* Names(PyObject*, PyObject*) {
   PyObject* names = PyTuple_New(kRows);
   for (int i = 0; names && i < kRows; ++i) {
     const auto& row = anyop::mindspore::kDTypes[i];
-    PyObject* pair = Py_BuildValue("(si)", row.name, row.id);
+    PyObject* pair = Py_BuildValue("(sis)", row.name, row.id, row.own_name);
     if (!pair) Py_CLEAR(names);
     if (pair) PyTuple_SET_ITEM(names, i, pair);
   }
@@ -337,12 +341,13 @@ PyObject* GiveBack(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef g_methods[] = {{"dtypes", Names, METH_NOARGS, "(name, TypeId) of each dtype."},
-                           {"hand_back", HandBack, METH_O, "Whether calls are handed back."},
-                           {"take_back", TakeBack, METH_NOARGS, "Begins a call handed back."},
-                           {"give_back", GiveBack, METH_NOARGS, "Ends it."},
-                           {"record", Record, METH_VARARGS, "What hosting.register takes."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef g_methods[] = {
+    {"dtypes", Names, METH_NOARGS, "(name, TypeId, anyop's name) of each dtype."},
+    {"hand_back", HandBack, METH_O, "Whether calls are handed back."},
+    {"take_back", TakeBack, METH_NOARGS, "Begins a call handed back."},
+    {"give_back", GiveBack, METH_NOARGS, "Ends it."},
+    {"record", Record, METH_VARARGS, "What hosting.register takes."},
+    {nullptr, nullptr, 0, nullptr}};
 PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
                         "_mindspore",
                         nullptr,

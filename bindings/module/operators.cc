@@ -223,6 +223,20 @@ PyObject* NumpyDTypeOf(PyObject*, PyObject* name) {
   });
 }
 
+PyObject* ListDTypes(PyObject*, PyObject*) {
+  return Guarded([&] {
+    constexpr const char* kKinds[] = {"float", "int", "uint", "bool", "complex", "pair"};
+    Ref list = Checked(PyTuple_New(kDTypes));
+    for (int d = 0; d < kDTypes; ++d) {
+      const DTypeRow& row = kDTypeRows[d];
+      Ref one = Checked(Py_BuildValue("(sss)", std::string(row.name).c_str(), row.long_name,
+                                      kKinds[int(row.kind)]));
+      PyTuple_SET_ITEM(list.get(), d, one.release());
+    }
+    return list.release();
+  });
+}
+
 PyObject* ShowForMessages(PyObject*, PyObject* object) {
   return Guarded([&] { return ToPython(Repr(object)).release(); });
 }
@@ -246,6 +260,7 @@ PyMethodDef g_operator_methods[] = {
     {"did_you_mean", AsMethod(&GetNearest), METH_FASTCALL, "' Did you mean ...?', or ''."},
     {"show", ShowForMessages, METH_O,
      "What messages say of an object: the beginning of its repr()."},
+    {"dtypes", ListDTypes, METH_NOARGS, "(name, name in frameworks, kind) of each dtype."},
     {"numpy_dtype", NumpyDTypeOf, METH_O, "The NumPy dtype of an anyop name."},
     {nullptr, nullptr, 0, nullptr}};
 

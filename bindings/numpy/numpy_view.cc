@@ -6,7 +6,6 @@
 
 #include "anyop/stream.h"
 #include "anyop/tensor.h"
-#include "bindings/host/dtype_names.h"
 #include "signature/texts.h"
 
 namespace anyop::python {
@@ -19,30 +18,32 @@ namespace {
 
 int g_numbers[kDTypes];  // NumPy's type number of each dtype; -1 until ml_dtypes is seen
 
-struct ForeignType {
-  DType dtype;
-  const char* name;
-};
-constexpr ForeignType kForeignTypes[] = {
-    {DType::kBF16, "bfloat16"}, {DType::kF8E4M3, "float8_e4m3fn"}, {DType::kF8E5M2, "float8_e5m2"}};
-
 void SetType(int number, DType dtype) {
   if (number < 0 || number >= kTypeNumbers) return;
   g_types[number].dtype = ToDL(dtype);
 }
 
+// NumPy's number of a type by its name or class; -1 where there is none.
+int NumberOf(PyObject* type) {
+  PyArray_Descr* descr = nullptr;
+  if (!type || !PyArray_DescrConverter(type, &descr)) {
+    PyErr_Clear();
+    return -1;
+  }
+  const int number = descr->type_num;
+  Py_DECREF(descr);
+  return number;
+}
+
 // Takes the types of ml_dtypes for results.
 void LearnForeignTypes(PyObject* ml_dtypes) {
-  for (const ForeignType& foreign : kForeignTypes) {
-    const Ref type(PyObject_GetAttrString(ml_dtypes, foreign.name));
-    PyArray_Descr* descr = nullptr;
-    if (!type || !PyArray_DescrConverter(type.get(), &descr)) {
-      PyErr_Clear();
-      continue;
-    }
-    g_numbers[int(foreign.dtype)] = descr->type_num;
-    SetType(descr->type_num, foreign.dtype);
-    Py_DECREF(descr);
+  for (int d = 0; d < kDTypes; ++d) {
+    if (g_numbers[d] >= 0 && g_numbers[d] < NPY_USERDEF) continue;
+    const Ref type(PyObject_GetAttrString(ml_dtypes, kDTypeRows[d].long_name));
+    const int number = NumberOf(type.get());
+    if (number < 0) continue;
+    g_numbers[d] = number;
+    SetType(number, DType(d));
   }
 }
 
@@ -52,11 +53,10 @@ void LearnForeignType(const PyArray_Descr* descr) {
   const std::string_view full = descr->typeobj->tp_name;
   const std::string_view name = full.substr(full.rfind('.') + 1);
   if (descr->kind != 'V' && descr->kind != 'f') return;
-  for (const ForeignType& foreign : kForeignTypes) {
-    if (name != foreign.name || PyDataType_ELSIZE(descr) != Bytes(foreign.dtype)) continue;
-    SetType(descr->type_num, foreign.dtype);
-    int& number = g_numbers[int(foreign.dtype)];
-    if (number < 0) number = descr->type_num;
+  for (int d = 0; d < kDTypes; ++d) {
+    if (name != kDTypeRows[d].long_name || PyDataType_ELSIZE(descr) != Bytes(DType(d))) continue;
+    SetType(descr->type_num, DType(d));
+    if (g_numbers[d] < 0) g_numbers[d] = descr->type_num;
   }
 }
 
@@ -71,6 +71,10 @@ int DTypeOfArray(const PyArray_Descr* descr) {
 int ToTypeNumber(DType dtype) {
   int& number = g_numbers[int(dtype)];
   if (number >= 0) return number;
+  if (KindOf(dtype) == DTypeKind::kPair) {
+    Fail(ANYOP_NOT_AVAILABLE, "NumPy has no dtype for " + std::string(Name(dtype)) +
+                                  ". Try the call with PyTorch's tensors.");
+  }
   const Ref module(PyImport_ImportModule("ml_dtypes"));
   if (!module) {
     ClearOrPass();
@@ -85,7 +89,7 @@ int ToTypeNumber(DType dtype) {
   return number;
 }
 
-// "complex64[2, 3]", for a dtype that anyop has no name for.
+// "timedelta64[s][2, 3]", for a dtype that anyop has no name for.
 std::string ShowForeignArray(PyArrayObject* array) {
   const Ref text(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))));
   const char* s = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
@@ -138,21 +142,24 @@ void Fill(PyArrayObject* array, int dtype, View& view) {
 }  // namespace
 
 void InitTypes() {
-  const std::pair<int, DType> known[] = {{NPY_DOUBLE, DType::kF64},   {NPY_FLOAT, DType::kF32},
-                                         {NPY_HALF, DType::kF16},     {NPY_LONG, DType::kI64},
-                                         {NPY_LONGLONG, DType::kI64}, {NPY_INT, DType::kI32},
-                                         {NPY_SHORT, DType::kI16},    {NPY_BYTE, DType::kI8},
-                                         {NPY_UBYTE, DType::kU8},     {NPY_BOOL, DType::kBool}};
   static_assert(sizeof(npy_intp) == 8 && sizeof(long) == 8);
-  for (int& number : g_numbers) number = -1;
-  for (const auto& [number, dtype] : known) {
-    SetType(number, dtype);
-    // numpy.int64 is `long` here: arrays of `long long` are read, and none is made.
-    if (number != NPY_LONGLONG) g_numbers[int(dtype)] = number;
+  for (int d = 0; d < kDTypes; ++d) {
+    const Ref name(PyUnicode_FromString(kDTypeRows[d].long_name));
+    const int number = NumberOf(name.get());
+    g_numbers[d] = number < NPY_USERDEF ? number : -1;
+    SetType(g_numbers[d], DType(d));
   }
+  // numpy.int64 is `long` here: arrays of `long long` are read, and none is made.
+  SetType(NPY_LONGLONG, DType::kI64);
+  SetType(NPY_ULONGLONG, DType::kU64);
 }
 
 void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& view, Ref& copy) {
+  if (PyArray_IsScalar(object, Generic) && access == Access::kRead) {
+    // numpy.float32(1), which NumPy's own functions return for an array without dimensions.
+    copy = Checked(PyArray_FromScalar(object, nullptr));
+    object = copy.get();
+  }
   CheckIsPlain(object, name);
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   const int dtype = DTypeOfArray(PyArray_DESCR(array));
@@ -206,7 +213,7 @@ int ToDType(PyObject* object) {
     }
     const std::string_view name(s, std::size_t(n));
     for (int d = 0; d < kDTypes; ++d) {
-      if (kLongDTypeNames[d] == name) return d;
+      if (kDTypeRows[d].long_name == name) return d;
     }
     return FindDType(name);
   }
@@ -231,7 +238,7 @@ Ref ViewAsArray(const DLTensor& t, Access access, Ref base) {
                     " cannot be a NumPy array. Try a copy on the CPU.");
   }
   const auto& tensor = static_cast<const Tensor&>(t);
-  const npy_intp item = t.dtype.bits / 8;
+  const npy_intp item = Bytes(t.dtype);
   npy_intp shape[kMaxRank], strides[kMaxRank];
   for (int i = 0; i < t.ndim; ++i) {
     shape[i] = t.shape[i];

@@ -17,8 +17,11 @@ std::string ShowDefault(const Param& param) {
     case ParamKind::kDType:
       return "'" + std::string(Name(DType(param.default_int))) + "'";
     default:
-      return std::string(param.default_text);
+      break;
   }
+  std::string text(param.default_text);  // of numbers; Python's inspect takes literals only
+  for (std::size_t at; (at = text.find("inf")) != text.npos;) text.replace(at, 3, "1e999");
+  return text;
 }
 
 bool IsPythonKeyword(PyObject* name) {

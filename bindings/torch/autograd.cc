@@ -96,26 +96,35 @@ void CheckMayBeWritten(const TorchOperator& op, const std::string& name, const a
 
 }  // namespace
 
+namespace {
+
+// What is written beside the results has no gradient; its version is counted (BumpVersionsKernel).
+void CallBelow(const TorchOperator& op, const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+               torch::jit::Stack* stack) {
+  if (op.facts.mut_params) {
+    const at::AutoDispatchBelowAutograd below;
+    return handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+}
+
+}  // namespace
+
 void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                                 torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
-  if (op->writes(variant)) {
+  if (variant != Variant::kFunctional || (op->facts.mut_params && !op->wiring)) {
     CheckNothingNeedsGradient(*op, variant, arguments);
     // Not below ADInplaceOrView: BumpVersionsKernel comes next.
     const at::AutoDispatchBelowAutograd below;
     return handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
-  if (!NeedsGradient(*op, arguments)) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
-  }
+  if (!NeedsGradient(*op, arguments)) return CallBelow(*op, handle, keys, stack);
   const GradientNodePtr node = MakeGradientNode(*op);
   node->SetEdges(arguments);
   node->SaveArguments(arguments);
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
-  }
+  CallBelow(*op, handle, keys, stack);
   node->SetHistory(node, Arguments(*stack, op->n_results));
 }
 

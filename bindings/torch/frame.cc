@@ -10,9 +10,28 @@
 namespace anyop::torch_host {
 namespace {
 
-constexpr at::ScalarType kTorchDTypes[kDTypes] = {
-    at::kDouble, at::kFloat, at::kHalf,  at::kBFloat16, at::kFloat8_e4m3fn, at::kFloat8_e5m2,
-    at::kLong,   at::kInt,   at::kShort, at::kChar,     at::kByte,          at::kBool};
+constexpr at::ScalarType kTorchDTypes[kDTypes] = {at::kDouble,
+                                                  at::kFloat,
+                                                  at::kHalf,
+                                                  at::kBFloat16,
+                                                  at::kFloat8_e4m3fn,
+                                                  at::kFloat8_e5m2,
+                                                  at::kLong,
+                                                  at::kInt,
+                                                  at::kShort,
+                                                  at::kChar,
+                                                  at::kByte,
+                                                  at::kBool,
+                                                  at::kUInt16,
+                                                  at::kUInt32,
+                                                  at::kUInt64,
+                                                  at::kComplexFloat,
+                                                  at::kComplexDouble,
+                                                  at::kFloat8_e8m0fnu,
+                                                  at::kFloat8_e4m3fnuz,
+                                                  at::kFloat8_e5m2fnuz,
+                                                  at::kFloat4_e2m1fn_x2};
+static_assert(kTorchDTypes[kDTypes - 1] != at::kByte, "a dtype of the list has no row here");
 
 // As long as a byte has values, so that no number of torch's needs a check.
 struct DTypeTable {
@@ -52,7 +71,7 @@ constexpr DTypeTable kTable;
   // A copy-on-write tensor that is written must make its copy now.
   void* begin = is_written ? storage->mutable_data() : const_cast<void*>(storage->data());
   if (!begin && impl->numel() != 0) return false;
-  FillTensor(&view, static_cast<char*>(begin) + impl->storage_offset() * (dtype.bits / 8), device,
+  FillTensor(&view, static_cast<char*>(begin) + impl->storage_offset() * Bytes(dtype), device,
              dtype, int(sizes.size()), sizes.data(),
              impl->is_contiguous() ? nullptr : impl->strides().data());
   return true;

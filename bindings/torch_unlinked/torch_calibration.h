@@ -67,7 +67,7 @@ class TorchLayout {
       is_contiguous &= form.strides[i] == size || form.sizes[i] == 1;
       size *= form.sizes[i];
     }
-    char* data = StorageData(impl) + Field<std::int64_t>(impl, start_) * (dtype.bits / 8);
+    char* data = StorageData(impl) + Field<std::int64_t>(impl, start_) * Bytes(dtype);
     FillTensor(&t, data, kHostDevice, dtype, int(form.rank), form.sizes,
                is_contiguous || !size ? nullptr : form.strides);
     return true;

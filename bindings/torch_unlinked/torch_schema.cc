@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_schema.h"
 
-#include "bindings/host/dtype_names.h"
 #include "signature/facts.h"
 
 namespace anyop::python {
@@ -84,12 +83,24 @@ class Writer {
         return "float" + ListLength(i);
     }
   }
+  // Schemas of torch know no infinity: there a parameter that is one by default must be given, and
+  // with it those before it.
+  static std::size_t FirstDefault(const Form& form) {
+    std::size_t first = FirstWithDefaults(form);
+    for (std::size_t i = first; i < form.params.size(); ++i) {
+      if (form.params[i].default_text.find("inf") != std::string_view::npos &&
+          form.params[i].kind != ParamKind::kWord) {
+        first = i + 1;
+      }
+    }
+    return first;
+  }
   static std::string DefaultOf(const Param& p) {
     if (p.default_is_none) return "None";
     if (p.kind == ParamKind::kWord)
       return "\"" + std::string(p.words[std::size_t(p.default_int)]) + "\"";
     if (p.kind == ParamKind::kDType)
-      return kLongDTypeNames[p.default_int];  // torch reads these as a ScalarType
+      return kDTypeRows[p.default_int].long_name;  // torch reads these as a ScalarType
     return std::string(p.default_text);
   }
   std::string Parameter(int i) {
@@ -101,7 +112,7 @@ class Writer {
   const Contract& contract_;
   const Facts facts_;
   const SchemaKind kind_;
-  const std::size_t first_default_ = FirstWithDefaults(contract_.forms[0]);
+  const std::size_t first_default_ = FirstDefault(contract_.forms[0]);
   char letter_ = 'a';
 };
 

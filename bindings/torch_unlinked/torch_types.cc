@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_types.h"
 
-#include "bindings/host/dtype_names.h"
 #include "torch_symbols.h"
 
 namespace anyop::python {
@@ -13,13 +12,13 @@ namespace {
 void LearnDTypes(PyObject* torch) {
   for (std::int8_t& number : g_torch.numbers) number = -1;
   for (int d = 0; d < kDTypes; ++d) {
-    Ref object(PyObject_GetAttrString(torch, kLongDTypeNames[d]));
+    Ref object(PyObject_GetAttrString(torch, kDTypeRows[d].long_name));
     if (!object) {
       PyErr_Clear();
       continue;
     }
     g_torch.dtype_objects[d] = object.release();
-    const std::int32_t n = FindTorchNumber(kLongDTypeNames[d]);
+    const std::int32_t n = FindTorchNumber(kDTypeRows[d].long_name);
     if (n < 0 || n >= 64) continue;
     g_torch.numbers[d] = std::int8_t(n);
     g_torch.dtypes[n] = ToDL(DType(d));

@@ -67,7 +67,7 @@ Lent& Lent::Swap(int a, int b) {
 }
 
 Lent& Lent::Slice(int dim, std::int64_t begin, std::int64_t size) {
-  const std::int64_t width = view_.dtype.bits / 8;
+  const std::int64_t width = Bytes(view_.dtype);
   view_.data = static_cast<char*>(view_.data) + begin * strides_[dim] * width;
   shape_[dim] = size;
   return *this;

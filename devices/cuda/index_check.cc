@@ -162,7 +162,7 @@ void CheckIndices(StreamHandle* stream, const anyop_index_check& check) {
   call.must = check.must;
   call.limit = check.limit;
   call.is_offsets = check.is_offsets;
-  call.bytes = t.dtype.bits / 8;
+  call.bytes = Bytes(t.dtype);
   call.is_signed = t.dtype.code == 0;
   call.shape_ndim = t.ndim;
   std::copy_n(t.shape, t.ndim, call.shape);

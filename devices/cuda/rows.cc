@@ -40,13 +40,13 @@ Divider DividerOf(std::int64_t d) {
 }
 
 bool BeginsAligned(const Tensor& t, std::int64_t element) {
-  const std::int64_t bytes = t.dtype.bits / 8;
+  const std::int64_t bytes = Bytes(t.dtype);
   const auto at = reinterpret_cast<std::uintptr_t>(t.base<char>());
   return (at + std::uintptr_t(element * bytes)) % 16 == 0;
 }
 
 bool IsAligned(const Tensor& t) {
-  const std::int64_t bytes = t.dtype.bits / 8;
+  const std::int64_t bytes = Bytes(t.dtype);
   if (!BeginsAligned(t)) return false;
   if (t.row_size() * bytes % 16) return false;
   for (int d = 0; d + 1 < t.rank(); ++d) {

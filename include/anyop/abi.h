@@ -23,9 +23,9 @@ typedef struct {
 } DLDevice;
 
 typedef struct {
-  uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 f8e4m3fn, 12 f8e5m2 */
+  uint8_t code; /* as in ANYOP_DTYPE_LIST */
   uint8_t bits;
-  uint16_t lanes; /* 1 */
+  uint16_t lanes; /* 1; of pairs 2 */
 } DLDataType;
 
 typedef struct {
@@ -67,21 +67,37 @@ typedef struct {
   };
 } anyop_value;
 
-/* The numbers of dtypes, in this order: f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool. */
+/* The one list of dtypes. Rows are appended, never moved: a row's place is the dtype's number.
+ * X(ANYOP_ name, DType::k name, name, name in NumPy and in the frameworks, kind, DLPack's code,
+ * bits and lanes, name in safetensors; that format has no C128 and no F4_E2M1X2). */
+#define ANYOP_DTYPE_LIST(X)                                                                  \
+  X(F64, F64, "f64", "float64", Float, 2, 64, 1, "F64")                                      \
+  X(F32, F32, "f32", "float32", Float, 2, 32, 1, "F32")                                      \
+  X(F16, F16, "f16", "float16", Float, 2, 16, 1, "F16")                                      \
+  X(BF16, BF16, "bf16", "bfloat16", Float, 4, 16, 1, "BF16")                                 \
+  X(F8E4M3, F8E4M3, "f8e4m3", "float8_e4m3fn", Float, 10, 8, 1, "F8_E4M3")                   \
+  X(F8E5M2, F8E5M2, "f8e5m2", "float8_e5m2", Float, 12, 8, 1, "F8_E5M2")                     \
+  X(I64, I64, "i64", "int64", Int, 0, 64, 1, "I64")                                          \
+  X(I32, I32, "i32", "int32", Int, 0, 32, 1, "I32")                                          \
+  X(I16, I16, "i16", "int16", Int, 0, 16, 1, "I16")                                          \
+  X(I8, I8, "i8", "int8", Int, 0, 8, 1, "I8")                                                \
+  X(U8, U8, "u8", "uint8", Uint, 1, 8, 1, "U8")                                              \
+  X(BOOL8, Bool, "bool", "bool", Bool, 6, 8, 1, "BOOL")                                      \
+  X(U16, U16, "u16", "uint16", Uint, 1, 16, 1, "U16")                                        \
+  X(U32, U32, "u32", "uint32", Uint, 1, 32, 1, "U32")                                        \
+  X(U64, U64, "u64", "uint64", Uint, 1, 64, 1, "U64")                                        \
+  X(C64, C64, "c64", "complex64", Complex, 5, 64, 1, "C64")                                  \
+  X(C128, C128, "c128", "complex128", Complex, 5, 128, 1, "C128")                            \
+  X(F8E8M0, F8E8M0, "f8e8m0", "float8_e8m0fnu", Float, 14, 8, 1, "F8_E8M0")                  \
+  X(F8E4M3FNUZ, F8E4M3FNUZ, "f8e4m3fnuz", "float8_e4m3fnuz", Float, 11, 8, 1, "F8_E4M3FNUZ") \
+  X(F8E5M2FNUZ, F8E5M2FNUZ, "f8e5m2fnuz", "float8_e5m2fnuz", Float, 13, 8, 1, "F8_E5M2FNUZ") \
+  X(F4E2M1X2, F4E2M1X2, "f4e2m1x2", "float4_e2m1fn_x2", Pair, 17, 4, 2, "F4_E2M1X2")
+
 enum {
-  ANYOP_F64,
-  ANYOP_F32,
-  ANYOP_F16,
-  ANYOP_BF16,
-  ANYOP_F8E4M3,
-  ANYOP_F8E5M2,
-  ANYOP_I64,
-  ANYOP_I32,
-  ANYOP_I16,
-  ANYOP_I8,
-  ANYOP_U8,
-  ANYOP_BOOL8,
-  ANYOP_DTYPES
+#define ANYOP_DTYPE_NUMBER(number, ...) ANYOP_##number,
+  ANYOP_DTYPE_LIST(ANYOP_DTYPE_NUMBER)
+#undef ANYOP_DTYPE_NUMBER
+      ANYOP_DTYPES
 };
 
 /* ---- Errors: a code, and a text set through the host table. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types: their numbers, names, sizes, and the storage formats that C++20 lacks.
+// Element types: their numbers, names, sizes, and the storage formats that C++20 lacks and kernels
+// compute with. Those of the other dtypes are in storage.h.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -9,44 +10,64 @@
 
 namespace anyop {
 
+// All of it is made of the one list, ANYOP_DTYPE_LIST of abi.h.
 enum class DType : std::uint8_t {
-  kF64,
-  kF32,
-  kF16,
-  kBF16,
-  kF8E4M3,
-  kF8E5M2,
-  kI64,
-  kI32,
-  kI16,
-  kI8,
-  kU8,
-  kBool
+#define ANYOP_DTYPE_NUMBER(number, name, ...) k##name = ANYOP_##number,
+  ANYOP_DTYPE_LIST(ANYOP_DTYPE_NUMBER)
+#undef ANYOP_DTYPE_NUMBER
 };
-inline constexpr int kDTypes = 12;
-inline constexpr std::string_view kDTypeNames[kDTypes] = {
-    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"};
-inline constexpr int kDTypeBytes[kDTypes] = {8, 4, 2, 2, 1, 1, 8, 4, 2, 1, 1, 1};
+inline constexpr int kDTypes = ANYOP_DTYPES;
 
-constexpr std::string_view Name(DType d) { return kDTypeNames[int(d)]; }
-constexpr int Bytes(DType d) { return kDTypeBytes[int(d)]; }
-constexpr bool IsFloat(DType d) { return d <= DType::kF8E5M2; }
+enum class DTypeKind : std::uint8_t { kFloat, kInt, kUint, kBool, kComplex, kPair };
+
+struct DTypeRow {
+  std::string_view name;  // "bf16"
+  const char* long_name;  // "bfloat16": in NumPy, PyTorch, JAX and MindSpore
+  DTypeKind kind;
+  std::string_view safetensors;
+};
+inline constexpr DTypeRow kDTypeRows[kDTypes] = {
+#define ANYOP_DTYPE_ROW(number, id, name, long_name, kind, code, bits, lanes, safetensors) \
+  {name, long_name, DTypeKind::k##kind, safetensors},
+    ANYOP_DTYPE_LIST(ANYOP_DTYPE_ROW)
+#undef ANYOP_DTYPE_ROW
+};
+// Apart and dense, because calls search them.
+inline constexpr DLDataType kDLDataTypes[kDTypes] = {
+#define ANYOP_DTYPE_DL(number, id, name, long_name, kind, code, bits, lanes, ...) \
+  {code, bits, lanes},
+    ANYOP_DTYPE_LIST(ANYOP_DTYPE_DL)
+#undef ANYOP_DTYPE_DL
+};
+
+// The dtypes of anyop 1.0, f64 to bool. The others are taken only where a signature names them, so
+// that no kernel which was written before them meets one.
+inline constexpr int kFirstDTypes = ANYOP_BOOL8 + 1;
+
+// Of one element, for instance of a pair.
+constexpr int Bytes(DLDataType t) { return t.bits * t.lanes / 8; }
+// Of an element's address; the halves of a complex number lie as a C++ program aligns them.
+constexpr int AlignmentOf(DLDataType t) { return Bytes(t) > 8 ? 8 : Bytes(t); }
+constexpr DLDataType ToDL(DType d) { return kDLDataTypes[int(d)]; }
+constexpr std::string_view Name(DType d) { return kDTypeRows[int(d)].name; }
+constexpr int Bytes(DType d) { return Bytes(ToDL(d)); }
+constexpr DTypeKind KindOf(DType d) { return kDTypeRows[int(d)].kind; }
+// Of one number for each element, neither complex nor a pair.
+constexpr bool IsFloat(DType d) { return KindOf(d) == DTypeKind::kFloat; }
+// -1 for a text that is no dtype's name. Most texts that are looked up, while a signature is
+// compiled too, are no dtypes and begin with another letter.
 constexpr int FindDType(std::string_view name) {
+  if (name.empty() || std::string_view("bcfiu").find(name[0]) == name.npos) return -1;
   for (int i = 0; i < kDTypes; ++i) {
-    if (kDTypeNames[i] == name) return i;
+    if (kDTypeRows[i].name == name) return i;
   }
   return -1;
 }
-
-inline constexpr DLDataType kDLDataTypes[kDTypes] = {{2, 64, 1}, {2, 32, 1}, {2, 16, 1}, {4, 16, 1},
-                                                     {10, 8, 1}, {12, 8, 1}, {0, 64, 1}, {0, 32, 1},
-                                                     {0, 16, 1}, {0, 8, 1},  {1, 8, 1},  {6, 8, 1}};
-constexpr DLDataType ToDL(DType d) { return kDLDataTypes[int(d)]; }
 // -1 for a dtype that anyop has no name for.
 constexpr int FromDL(DLDataType t) {
   for (int i = 0; i < kDTypes; ++i) {
     const DLDataType& k = kDLDataTypes[i];
-    if (k.code == t.code && k.bits == t.bits && t.lanes == 1) return i;
+    if (k.code == t.code && k.bits == t.bits && k.lanes == t.lanes) return i;
   }
   return -1;
 }
@@ -178,7 +199,8 @@ inline constexpr int kDTypeOf<std::uint8_t> = ANYOP_U8;
 template <>
 inline constexpr int kDTypeOf<bool> = ANYOP_BOOL8;
 
-// Calls f with a value of the C++ type behind `d`: the visitor for storage and index dtypes.
+// Calls f with a value of the C++ type behind `d`, one of the dtypes f64 to bool. VisitStorage of
+// storage.h has all of them: each is an instantiation more.
 template <class F>
 [[gnu::always_inline]] inline decltype(auto) Visit(DType d, F&& f) {
   switch (d) {

@@ -9,8 +9,19 @@ namespace anyop::parse {
 inline constexpr char kUnknownName[] =
     "unknown name: neither a parameter nor a variable that some dimension of an input binds";
 // For a name that may be a misspelt dtype: the runtime adds the nearest dtype to these texts.
-inline constexpr char kNoDType[] =
-    "expected a dtype: f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool";
+struct NoDTypeText {
+  char text[32 * kDTypes] = {};
+  constexpr NoDTypeText() {
+    char* at = text;
+    const auto put = [&](std::string_view part) {
+      for (const char c : part) *at++ = c;
+    };
+    put("expected a dtype");
+    for (int d = 0; d < kDTypes; ++d) put(d ? ", " : ": "), put(kDTypeRows[d].name);
+  }
+};
+inline constexpr NoDTypeText kNoDTypeText;
+inline constexpr const char* kNoDType = kNoDTypeText.text;
 inline constexpr char kNoDTypeVariable[] =
     "neither a dtype nor a dtype variable, which begins with a capital letter (T) and is no "
     "dtype's name";
@@ -90,7 +101,6 @@ struct Lexer {
       ++at;
     if (Peek() != '\'')
       Fail("this word does not end: expected ' after printable characters", begin - 1);
-    if (at == begin) FailHere("a word may not be empty");
     if (at - begin > kMaxName) Fail("a word has at most 100 characters", begin - 1);
     return text.substr(begin, at++ - begin);
   }
@@ -128,6 +138,11 @@ struct Lexer {
     const bool negative = Peek() == '-';
     if (negative) ++at;
     Literal n;
+    if (EatName("inf")) {
+      n.is_float = true;
+      n.f = negative ? -__builtin_inf() : __builtin_inf();
+      return n;
+    }
     if (Peek() != '.' || !IsDigit(Peek(1))) n.i = Digits();
     int exponent = 0;
     if (Peek() == '.' && Peek(1) != '.') {

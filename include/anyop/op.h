@@ -116,9 +116,9 @@ static_assert(sizeof(Context) == sizeof(anyop_context));
 namespace detail {
 
 // One C++ parameter type: its letter, and how it is read from a value.
-//   t tensor   T optional tensor   l list of tensors   i I int   f F float   b B bool
-//   w W word   d dtype   j J list of ints   g G list of floats    (capital: optional)
-//   s S m: a tensor, an optional one and a list in a check that does not read their data
+//   t T tensor   l L list of tensors   i I int   f F float   b B bool   w W word   d D dtype
+//   j J list of ints   g G list of floats    (capital: optional)
+//   s S m M: a tensor and a list, and optional ones, in a check that does not read their data
 template <class A>
 struct Arg;
 template <class A, char kLetter>
@@ -134,11 +134,15 @@ ANYOP_ARG(const Tensor&, 't', *static_cast<const Tensor*>(v.t))
 ANYOP_ARG(const Tensor*, 'T', v.tag ? static_cast<const Tensor*>(v.t) : nullptr)
 ANYOP_ARG(std::span<const Tensor* const>, 'l',
           (std::span<const Tensor* const>(reinterpret_cast<const Tensor* const*>(v.ts), v.count)))
+ANYOP_ARG(std::optional<std::span<const Tensor* const>>, 'L',
+          v.tag ? std::optional(Arg<std::span<const Tensor* const>>::Get(v)) : std::nullopt)
 ANYOP_ARG(const TensorShape&, 's', *reinterpret_cast<const TensorShape*>(v.t))
 ANYOP_ARG(const TensorShape*, 'S', v.tag ? reinterpret_cast<const TensorShape*>(v.t) : nullptr)
 ANYOP_ARG(std::span<const TensorShape* const>, 'm',
           (std::span<const TensorShape* const>(reinterpret_cast<const TensorShape* const*>(v.ts),
                                                v.count)))
+ANYOP_ARG(std::optional<std::span<const TensorShape* const>>, 'M',
+          v.tag ? std::optional(Arg<std::span<const TensorShape* const>>::Get(v)) : std::nullopt)
 ANYOP_ARG(std::int64_t, 'i', v.i)
 ANYOP_ARG(float, 'f', float(v.f))
 ANYOP_ARG(double, 'f', v.f)
@@ -153,6 +157,7 @@ ANYOP_ARG(std::optional<double>, 'F', v.tag ? std::optional(v.f) : std::nullopt)
 ANYOP_ARG(std::optional<bool>, 'B', v.tag ? std::optional(v.i != 0) : std::nullopt)
 ANYOP_ARG(std::optional<std::string_view>, 'W',
           v.tag ? std::optional(std::string_view(v.s, v.count)) : std::nullopt)
+ANYOP_ARG(std::optional<DType>, 'D', v.tag ? std::optional(DType(v.i)) : std::nullopt)
 ANYOP_ARG(std::optional<std::span<const std::int64_t>>, 'J',
           v.tag ? std::optional(std::span<const std::int64_t>(v.is, v.count)) : std::nullopt)
 ANYOP_ARG(std::optional<std::span<const double>>, 'G',
@@ -330,7 +335,8 @@ struct Reference {
 };
 static_assert(sizeof(Reference) == sizeof(anyop_reference));
 
-// Element `index` (an offset in elements from base) of a tensor of any dtype, as a double.
+// Element `index` (an offset in elements from base) of a tensor of one of the dtypes f64 to bool,
+// as a double.
 [[gnu::always_inline]] inline double Read(const Tensor& t, std::int64_t index) {
   return Visit(t.type(), [&](auto zero) {
     using E = decltype(zero);

@@ -73,7 +73,7 @@ struct SignatureParser : ExpressionParser {
   constexpr void ParseParam() {
     Skip();
     const std::size_t start = at;
-    if (form.params.size() == kMaxParams) FailHere("an operator may have 40 parameters");
+    if (form.params.size() == kMaxParams) FailHere("an operator may have 56 parameters");
     Param p;
     p.name = Name("expected a parameter's name");
     CheckNewName(p.name, start, false);
@@ -143,6 +143,7 @@ struct SignatureParser : ExpressionParser {
     }
     if (FindDType(t.dtypes.name) >= 0) {
       t.dtypes.mask = DTypeSet();
+      form.dtypes |= t.dtypes.mask;
     } else {
       at += t.dtypes.name.size();
       t.dtypes.kind = DTypes::kVariable;
@@ -197,6 +198,7 @@ struct SignatureParser : ExpressionParser {
       }
       case ParamKind::kDType:
         p.default_int = DType();
+        form.dtypes |= 1u << p.default_int;
         return true;
       case ParamKind::kInts:
       case ParamKind::kFloats:

@@ -77,6 +77,7 @@ struct ExpressionParser : Lexer {
     const std::size_t start = at;
     if (EatName("in")) {
       const std::uint32_t mask = DTypeSet();
+      form.dtypes |= mask;
       return Add(Node{.op = NodeOp::kIn, .type = Type::kBool, .a = a, .i = mask}, start);
     }
     const NodeOp op = EatComparison();
@@ -257,6 +258,7 @@ struct ExpressionParser : Lexer {
       n.op = NodeOp::kDTypeVar, n.type = Type::kDType, n.i = t, n.dtype_vars = 1ull << t;
     } else if (const int d = FindDType(n.text); d >= 0) {
       n.op = NodeOp::kDType, n.type = Type::kDType, n.i = d;
+      form.dtypes |= 1u << d;
     } else {
       int v = form.var(n.text);
       if (v < 0) {

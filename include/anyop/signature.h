@@ -12,9 +12,11 @@
 
 namespace anyop {
 
+// Sets of parameters and results are 64 bits.
 inline constexpr int kMaxRank = 8, kMaxVars = 48, kMaxDTypeVars = 8, kMaxResults = 8,
-                     kMaxParams = 40, kMaxWords = 64, kMaxForms = 32, kMaxConditions = 64,
+                     kMaxParams = 56, kMaxWords = 64, kMaxForms = 32, kMaxConditions = 64,
                      kMaxListDefault = 64;
+static_assert(kMaxParams + kMaxResults <= 64 && kDTypes <= 32);
 // Everything that reads an expression recurses. Without a bound a chain of 60,000 terms ends a
 // process, and one of 1,000 is too deep for Python.
 inline constexpr int kMaxExpressionDepth = 100;
@@ -147,6 +149,8 @@ struct Condition {
 
 struct Form {
   std::string_view name, text;
+  // The dtypes that a call may have at all: the first ones, and those that the text names.
+  std::uint32_t dtypes = (1u << kFirstDTypes) - 1;
   std::vector<Param> params;
   std::vector<Result> results;
   std::vector<Condition> conditions;
@@ -204,11 +208,15 @@ constexpr std::string KernelLetters(const Form& form) {
   return letters;
 }
 // Whether a check with these letters fits parameters whose letters are `wanted`. It may take the
-// shape alone (s S m) of a tensor (t T l): then a call on a device copies no data to the host.
+// shape alone (s S m M) of a tensor (t T l L): then a call on a device copies no data to the host.
 constexpr bool IsCheckOf(std::string_view letters, std::string_view wanted) {
   if (letters.size() != wanted.size()) return false;
   for (std::size_t i = 0; i < letters.size(); ++i) {
-    const char c = letters[i], shape_of = c == 's' ? 't' : c == 'S' ? 'T' : c == 'm' ? 'l' : c;
+    const char c = letters[i], shape_of = c == 's'   ? 't'
+                                          : c == 'S' ? 'T'
+                                          : c == 'm' ? 'l'
+                                          : c == 'M' ? 'L'
+                                                     : c;
     if (shape_of != wanted[i]) return false;
   }
   return true;

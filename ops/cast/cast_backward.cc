@@ -16,8 +16,9 @@ namespace anyop::ops {
 extern constinit const Op cast_backward{
     .signature =
         "cast_backward(dy: U[...], x: T[...]) -> (dx: T[...]?) "
-        "where T in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2, "
-        "U in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2",
+        "where T in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2 | c64 | c128 | f8e4m3fnuz | "
+        "f8e5m2fnuz, U in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2 | c64 | c128 | f8e4m3fnuz | "
+        "f8e5m2fnuz",
     .bytes = "bytes(dy) + bytes(dx)",
     .rowwise = true,
 };

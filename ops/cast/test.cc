@@ -66,6 +66,58 @@ TEST(Cast, SaturatesF8OnlyIfAsked) {
   ExpectCast(DType::kF64, 0x1.0001p-10, DType::kF8E4M3, 0x1p-9);
 }
 
+TEST(Cast, RoundsToPowersOfTwo) {
+  for (DType from : {DType::kF64, DType::kF32, DType::kBF16}) {
+    ExpectCast(from, 1.375, DType::kF8E8M0, 1);
+    ExpectCast(from, 1.5, DType::kF8E8M0, 2);
+    ExpectCast(from, 3, DType::kF8E8M0, 4);
+    ExpectCast(from, 0, DType::kF8E8M0, 0x1p-127);
+    ExpectCast(from, 0x1.8p-127, DType::kF8E8M0, 0x1p-127);
+    ExpectCast(from, 0x1.8p-126, DType::kF8E8M0, 0x1p-125);
+    ExpectCast(from, -1, DType::kF8E8M0, kNan);
+    ExpectCast(from, kNan, DType::kF8E8M0, kNan);
+    ExpectCast(from, kInf, DType::kF8E8M0, 0x1p127);
+    ExpectCast(from, kInf, DType::kF8E8M0, kNan, false);
+  }
+  ExpectCast(DType::kF64, 0x1.7ffffffffffffp0, DType::kF8E8M0, 1);
+}
+
+TEST(Cast, TheFnuzKindsHaveNeitherInfinityNorNegativeZero) {
+  for (DType from : {DType::kF64, DType::kF32, DType::kBF16}) {
+    ExpectCast(from, -0.0, DType::kF8E4M3FNUZ, 0.0);
+    ExpectCast(from, -0x1p-12, DType::kF8E4M3FNUZ, 0.0);
+    ExpectCast(from, -0x1.8p-10, DType::kF8E4M3FNUZ, -0x1p-9);
+    ExpectCast(from, 247, DType::kF8E4M3FNUZ, 240, false);
+    ExpectCast(from, -248, DType::kF8E4M3FNUZ, -240);
+    ExpectCast(from, -248, DType::kF8E4M3FNUZ, kNan, false);
+    ExpectCast(from, kInf, DType::kF8E5M2FNUZ, 57344);
+    ExpectCast(from, 61440, DType::kF8E5M2FNUZ, kNan, false);
+    ExpectCast(from, kNan, DType::kF8E5M2FNUZ, kNan);
+  }
+}
+
+TEST(Cast, ComplexNumbersKeepBothPartsOrLoseOne) {
+  Array x(DType::kC64, {2});
+  x.data<float>()[0] = 1.5f, x.data<float>()[1] = -2.0f, x.data<float>()[3] = 0.5f;
+  const auto cast = [&](DType to) { return CastOne(x, to, true, "cpu_storage"); };
+  const Array wide = cast(DType::kC128);
+  EXPECT_EQ(std::vector<double>(wide.data<double>(), wide.data<double>() + 4),
+            (std::vector<double>{1.5, -2, 0, 0.5}));
+  EXPECT_EQ(cast(DType::kF32).Get(0), 1.5);
+  EXPECT_EQ(cast(DType::kU16).Get(0), 1);
+  EXPECT_EQ(cast(DType::kBool).Get(1), 1);
+}
+
+TEST(Cast, WholeNumbersOf64BitsKeepTheirSign) {
+  Array x(DType::kU64, {2});
+  x.data<std::uint64_t>()[0] = ~0ull, x.data<std::uint64_t>()[1] = (1ull << 63) + (1ull << 39) + 1;
+  const auto cast = [&](DType to) { return CastOne(x, to, true, "cpu_storage"); };
+  EXPECT_EQ(cast(DType::kF64).Get(0), 0x1p64);
+  EXPECT_EQ(cast(DType::kF32).Get(1), 0x1.000002p63);  // beyond the middle by one
+  EXPECT_EQ(cast(DType::kI64).GetInt(0), -1);
+  EXPECT_EQ(cast(DType::kU32).Get(1), 1);
+}
+
 // An array holds what rounding gives, which saturates: infinities are written as bytes.
 TEST(Cast, SaturatesTheInfinitiesOfF8Too) {
   Array x(DType::kF8E5M2, {74});

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 # (name in mindspore, number in its enum TypeId) of each dtype that both have.
-def dtypes() -> tuple[tuple[str, int], ...]: ...
+def dtypes() -> tuple[tuple[str, int, str], ...]: ...
 
 # A capsule for `anyop.hosting.register`. needs_gradient(): whether MindSpore differentiates what
 # runs now. empty(dtype, shape) and lend(dtype, shape, strides, address, owner) make tensors; a

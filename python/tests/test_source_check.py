@@ -106,7 +106,7 @@ MISTAKES = [
      'over names a tensor parameter.'),
     (CC, 'where T in f32 | f16 | bf16', 'where T in f32 | f16 | b16',
      'b16",',
-     "expected a dtype: f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool. Did you mean 'f16'?"),
+     "expected a dtype: f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool, u16, u32, u64, c64, c128, f8e8m0, f8e4m3fnuz, f8e5m2fnuz, f4e2m1x2. Did you mean 'f16'?"),
     (CC, 'where T in f32 | f16 | bf16', 'where T in f32 | f16, d >',
      '",',
      "expected an expression: a name, a number, a 'word' or (."),

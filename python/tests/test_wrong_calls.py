@@ -55,8 +55,12 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
         "silu_and_mul: the last dimension of x is 7, but must be 2*d, a multiple of 2.",
     ),
     (
+        lambda: anyop.rms_norm(np.ones((2, 8), "V2")),
+        "rms_norm: x is |V2[2, 8], but anyop has no such dtype. Try a cast to f32 or i64.",
+    ),
+    (
         lambda: anyop.rms_norm(np.ones((2, 8), np.complex64)),
-        "rms_norm: x is complex64[2, 8], but anyop has no such dtype. Try a cast to f32 or i64.",
+        "rms_norm: x is c64[2, 8], but T must be f32, f16 or bf16. Try a cast.",
     ),
     (
         lambda: anyop.rms_norm(X.astype(">f4")),
@@ -211,7 +215,8 @@ PROBE: list[tuple[dict[str, Any], type[Exception], str]] = [
         {"to": "f33"},
         ValueError,
         "to is 'f33', but must be one of the dtypes f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, "
-        "i32, i16, i8, u8, bool.",
+        "i32, i16, i8, u8, bool, u16, u32, u64, c64, c128, f8e8m0, f8e4m3fnuz, f8e5m2fnuz, "
+        "f4e2m1x2.",
     ),
     ({"to": 3}, TypeError, "to is 3, but must be a dtype: a name like 'bf16', or a NumPy dtype."),
     ({"sizes": 3}, TypeError, "sizes is 3, but must be a list of ints."),

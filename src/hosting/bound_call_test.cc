@@ -344,7 +344,8 @@ TEST(BoundCall, RefusesTextsWithTheirPlace) {
             "anyop.");
   EXPECT_EQ(Refusal("anyop.call/1 testing.scale(x = f33, s = 0.5) -> y"),
             "bound call: at character 32 of its text, \"f33, s = 0.5) -> y\": expected a dtype: "
-            "f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool.");
+            "f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool, u16, u32, u64, c64, "
+            "c128, f8e8m0, f8e4m3fnuz, f8e5m2fnuz, f4e2m1x2.");
   EXPECT_EQ(Refusal("anyop.call/1 testing.scale(x = f32) -> y"), "testing.scale: s is missing.");
   EXPECT_EQ(Refusal("anyop.call/1 testing.scale(x = f32, s = 1e999) -> y"),
             "bound call: at character 41 of its text, \"1e999) -> y\": expected a number that a "

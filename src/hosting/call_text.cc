@@ -46,7 +46,7 @@ std::string ItemsInBrackets(std::uint32_t count, F&& element) {
 
 std::string DTypeText(const Operator& op, int param, const DLTensor& t) {
   const int dtype = FromDL(t.dtype);
-  if (dtype >= 0) return std::string(kDTypeNames[dtype]);
+  if (dtype >= 0) return std::string(kDTypeRows[dtype].name);
   const Param& p = op.contract->forms[0].params[std::size_t(param)];
   Fail(ANYOP_INVALID_ARGUMENT,
        op.Message(std::string(p.name) + " is " + Show(t) + ", but anyop has no such dtype."));

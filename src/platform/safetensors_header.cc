@@ -11,17 +11,13 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format's numbers are little-endian");
 
-// In the order of DType.
-constexpr std::string_view kNames[kDTypes] = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2",
-                                              "I64", "I32", "I16", "I8",   "U8",      "BOOL"};
-
 }  // namespace
 
-std::string_view SafetensorsName(DType dtype) { return kNames[int(dtype)]; }
+std::string_view SafetensorsName(DType dtype) { return kDTypeRows[int(dtype)].safetensors; }
 
 int FindSafetensorsName(std::string_view name) {
   for (int i = 0; i < kDTypes; ++i) {
-    if (kNames[i] == name) return i;
+    if (kDTypeRows[i].safetensors == name) return i;
   }
   return -1;
 }

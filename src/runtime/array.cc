@@ -5,6 +5,7 @@
 #include <new>
 
 #include "anyop/runtime.h"
+#include "anyop/storage.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
 #include "runtime/device/device.h"
@@ -118,10 +119,14 @@ Array Array::Full(Shape shape, DType dtype, double value, Device device) {
     FillOnDevice(a.tensor(), one.data());
     return a;
   }
-  Visit(dtype, [&](auto zero) {
+  VisitStorage(dtype, [&](auto zero) {
     using E = decltype(zero);
     E element;
-    if constexpr (std::is_class_v<E>) {
+    if constexpr (requires { element.re; }) {
+      element = {decltype(element.re)(value), 0};
+    } else if constexpr (std::is_same_v<E, F4E2M1X2>) {
+      element = {std::uint8_t(value)};
+    } else if constexpr (std::is_class_v<E>) {
       element = E(float(value));
     } else {
       element = E(value);

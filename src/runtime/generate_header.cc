@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A header with one typed function per operator, made of the signatures.
+#include <cmath>
 #include <string>
 
 #include "anyop/runtime.h"
@@ -36,11 +37,16 @@ std::string TypeOf(const Param& p) {
   return "std::optional<" + type + ">";
 }
 
+std::string FloatText(double v) {
+  if (!std::isinf(v)) return ExactFloat(v);
+  return std::string(v < 0 ? "-" : "") + "std::numeric_limits<double>::infinity()";
+}
+
 std::string ListText(const Param& p) {
   std::string text =
       p.kind == ParamKind::kInts ? "std::vector<std::int64_t>{" : "std::vector<double>{";
   for (std::int64_t i : p.default_ints) text += std::to_string(i) + ",";
-  for (double f : p.default_floats) text += ExactFloat(f) + ",";
+  for (double f : p.default_floats) text += FloatText(f) + ",";
   return text + "}";
 }
 
@@ -49,7 +55,7 @@ std::string DefaultOf(const Param& p) {
   if (p.default_is_none) return p.kind == ParamKind::kTensor ? " = Array()" : " = std::nullopt";
   switch (p.kind) {
     case ParamKind::kFloat:
-      return " = " + std::string(p.default_text);
+      return " = " + FloatText(p.default_float);
     case ParamKind::kBool:
       return p.default_int ? " = true" : " = false";
     case ParamKind::kWord:
@@ -99,7 +105,7 @@ std::string Function(const Operator& op) {
 std::string GenerateHeader() {
   std::string text =
       "// Generated from the signatures of the loaded operators.\n"
-      "#pragma once\n#include \"anyop/runtime.h\"\n\n";
+      "#pragma once\n#include <limits>\n\n#include \"anyop/runtime.h\"\n\n";
   for (const Operator* op : Operators()) {
     text += "namespace anyop::" + op->library + "_ops {\n" + Function(*op) +
             "}  // namespace anyop::" + op->library + "_ops\n\n";

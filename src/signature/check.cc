@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/check.h"
 
+#include <bit>
 #include <cstring>
 
 #include "signature/binding.h"
@@ -12,14 +13,15 @@ namespace anyop {
 namespace {
 
 // dtype numbers by code and bytes of an element; -1 where anyop has no name.
+constexpr int kCodes = 18, kMostBytes = 16;
 struct DTypeTable {
-  std::int8_t number[16][16];
+  std::int8_t number[kCodes][kMostBytes + 1];
   constexpr DTypeTable() {
     for (auto& row : number) {
       for (auto& n : row) n = -1;
     }
     for (int d = 0; d < kDTypes; ++d) {
-      number[kDLDataTypes[d].code][kDLDataTypes[d].bits / 8] = std::int8_t(d);
+      number[ToDL(DType(d)).code][Bytes(DType(d))] = std::int8_t(d);
     }
   }
 };
@@ -27,8 +29,10 @@ constexpr DTypeTable kTable;
 
 int DTypeOf(const DLTensor& t) {
   const DLDataType d = t.dtype;
-  return d.code < 16 && d.bits < 128 && d.bits % 8 == 0 && d.lanes == 1
-             ? kTable.number[d.code][d.bits / 8]
+  const int bytes = Bytes(d),
+            n = d.code < kCodes && bytes <= kMostBytes ? kTable.number[d.code][bytes] : -1;
+  return n >= 0 && std::bit_cast<std::uint32_t>(ToDL(DType(n))) == std::bit_cast<std::uint32_t>(d)
+             ? n
              : -1;
 }
 
@@ -78,10 +82,25 @@ class Checker {
                                                      : WrongCondition(state_, int(i), v.fault);
       return false;
     }
-    return true;
+    return CheckNamed();
   }
 
  private:
+  bool IsNamed(std::int64_t d) const { return form_.dtypes >> d & 1; }
+  // What no condition has refused: a dtype that the signature does not name at all.
+  bool CheckNamed() {
+    for (int v = 0; v < int(form_.dtype_vars.size()); ++v) {
+      if (!(b_.dtype_bound >> v & 1) || IsNamed(b_.dtype[v])) continue;
+      const int i = b_.dtype_by[v];
+      const DLTensor& t = frame_[i].tag == ANYOP_TENSOR ? *frame_[i].t : *frame_[i].ts[0];
+      return Refuse(i, [&] { return UnnamedDType(state_, i, t); });
+    }
+    for (int i = 0; i < int(form_.params.size()); ++i) {
+      if (frame_[i].tag != ANYOP_DTYPE || (b_.unknown_params >> i & 1)) continue;
+      if (!IsNamed(frame_[i].i)) return Refuse(i, [&] { return UnnamedDType(state_, i); });
+    }
+    return true;
+  }
   // i: the parameter that is wrong. For a call with symbols the text says only what the argument
   // must be, because its sizes have no numbers that a sentence could compare.
   template <class Text>
@@ -127,8 +146,9 @@ class Checker {
     } else if (want.kind == DTypes::kSet) {
       fits = want.mask >> d & 1;
     } else if (want.kind == DTypes::kParameter) {
-      fits = frame_[want.index].tag == ANYOP_NONE || frame_[want.index].i == d ||
-             (b_.unknown_params >> want.index & 1);
+      const bool is_free = frame_[want.index].tag == ANYOP_NONE;
+      if (is_free && !IsNamed(d)) return Refuse(i, [&] { return UnnamedDType(state_, i, t); });
+      fits = is_free || frame_[want.index].i == d || (b_.unknown_params >> want.index & 1);
     } else if (b_.dtype_bound >> want.index & 1) {
       fits = b_.dtype[want.index] == d;
     } else {

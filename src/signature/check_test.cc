@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "anyop/storage.h"
 #include "signature/owned_call.h"
 
 namespace anyop::check_test {
@@ -115,6 +116,38 @@ TEST(Check, RefusesDTypes) {
             "scale is f16[3], but its dtype must be f32 or bf16. Try a cast.");
   EXPECT_EQ(Answer("f(to: dtype) -> (y: to[1]) where to in f32 | bf16", "to = i8"),
             "to is i8, but must be f32 or bf16.");
+}
+
+// So that no kernel which was written before these dtypes meets one.
+TEST(Check, TakesLaterDTypesOnlyWhereTheSignatureNamesThem) {
+  const char* any = "f(x: T[n], y: T[n]) -> (z: T[n])";
+  EXPECT_EQ(Answer(any, "x = u8[2], y = u8[2]"), "z = u8[2]");
+  EXPECT_EQ(Answer(any, "x = u16[2], y = u16[2]"),
+            "x is u16[2], but the signature names no u16. Try a cast.");
+  EXPECT_EQ(Answer("f(x: T[n]*, y: T[n]) -> (z: T[n])", "x = [c64[2]], y = c64[2]"),
+            "x[0] is c64[2], but the signature names no c64. Try a cast.");
+  EXPECT_EQ(Answer("f(to: dtype) -> (y: to[1])", "to = c64"),
+            "to is c64, but the signature names no c64. Try another dtype.");
+  EXPECT_EQ(Answer("f(x: to[n], to: dtype?) -> (y: f32[n])", "x = u64[2]"),
+            "x is u64[2], but the signature names no u64. Try a cast.");
+  EXPECT_EQ(Answer(kRmsNorm, "x = c64[2, 8]"),
+            "x is c64[2, 8], but T must be f32, f16 or bf16. Try a cast.");
+}
+
+// One row of the list is enough for the whole contract.
+TEST(Check, TakesEveryDTypeOfTheList) {
+  for (const DTypeRow& row : kDTypeRows) {
+    const std::string t(row.name), call = "x = " + t + "[2, 3]";
+    const std::string named = "f(x: " + t + "[n, m]) -> (y: " + t + "[m, n])";
+    EXPECT_EQ(Answer(named.c_str(), call), "y = " + t + "[3, 2]");
+    const std::string variable = "f(x: T[n, m], to: dtype = " + t + ") -> (y: to[m], z: T[n]) " +
+                                 "where T in f32 | " + (t == "f32" ? "f16" : t) + ", to == " + t;
+    EXPECT_EQ(Answer(variable.c_str(), call + ", to = " + t), "y = " + t + "[3], z = " + t + "[2]");
+    const DType d = DType(FindDType(row.name));
+    EXPECT_EQ(FromDL(ToDL(d)), int(d));
+    EXPECT_EQ(VisitStorage(d, [](auto zero) { return int(sizeof zero); }), Bytes(d)) << t;
+    EXPECT_EQ(VisitStorage(d, [](auto zero) { return kDTypeOf<decltype(zero)>; }), int(d)) << t;
+  }
 }
 
 TEST(Check, RefusesLeadingDimensions) {

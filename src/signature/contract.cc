@@ -142,32 +142,11 @@ void NumberWordNodes(const Contract& contract, Form& form, std::size_t from) {
   }
 }
 
-// Names of our dtypes in other libraries and languages, for suggestions.
+// Further names of our dtypes in other languages, for suggestions.
 static constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
-    {"float64", "f64"},
-    {"double", "f64"},
-    {"float32", "f32"},
-    {"float", "f32"},
-    {"single", "f32"},
-    {"float16", "f16"},
-    {"half", "f16"},
-    {"bfloat16", "bf16"},
-    {"int64", "i64"},
-    {"long", "i64"},
-    {"int32", "i32"},
-    {"int", "i32"},
-    {"int16", "i16"},
-    {"short", "i16"},
-    {"int8", "i8"},
-    {"char", "i8"},
-    {"uint8", "u8"},
-    {"byte", "u8"},
-    {"float8_e4m3fn", "f8e4m3"},
-    {"fp64", "f64"},
-    {"fp32", "f32"},
-    {"fp16", "f16"},
-    {"boolean", "bool"},
-    {"float8_e5m2", "f8e5m2"}};
+    {"double", "f64"}, {"float", "f32"}, {"single", "f32"},  {"half", "f16"}, {"long", "i64"},
+    {"int", "i32"},    {"short", "i16"}, {"char", "i8"},     {"byte", "u8"},  {"fp64", "f64"},
+    {"fp32", "f32"},   {"fp16", "f16"},  {"boolean", "bool"}};
 
 // " Did you mean 'bf16'?" where the text has a name that may be a misspelt dtype.
 static std::string NearestDType(std::string_view text, const SignatureError& error) {
@@ -182,7 +161,12 @@ static std::string NearestDType(std::string_view text, const SignatureError& err
   for (const auto& [other, ours] : kOtherNames) {
     if (name == other) return " Did you mean '" + std::string(ours) + "'?";
   }
-  return DidYouMean(name, std::vector<std::string>(std::begin(kDTypeNames), std::end(kDTypeNames)));
+  for (const DTypeRow& row : kDTypeRows) {
+    if (name == row.long_name) return " Did you mean '" + std::string(row.name) + "'?";
+  }
+  std::vector<std::string> names;
+  for (const DTypeRow& row : kDTypeRows) names.emplace_back(row.name);
+  return DidYouMean(name, names);
 }
 
 static bool IsSame(const Form& form, int a, int b) {

@@ -25,6 +25,12 @@ inline FloatFormat FormatOf(DType dtype) {
       return {3, -6, 448};
     case DType::kF8E5M2:
       return {2, -14, 57344};
+    case DType::kF8E4M3FNUZ:
+      return {3, -7, 240};
+    case DType::kF8E5M2FNUZ:
+      return {2, -15, 57344};
+    case DType::kF8E8M0:
+      return {0, -127, 0x1p127};
     default:
       return {23, -126, std::numeric_limits<float>::max()};
   }

@@ -203,7 +203,7 @@ class Generator {
 }  // namespace
 
 std::uint32_t AllowedDTypes(const Form& form, NodeOp op, int index) {
-  std::uint32_t mask = (1u << kDTypes) - 1;
+  std::uint32_t mask = form.dtypes;
   for (const Condition& c : form.conditions) {
     const Node& n = form.node(c.node);
     if (n.op != NodeOp::kIn) continue;

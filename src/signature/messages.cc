@@ -101,7 +101,7 @@ std::string WantedDType(const CallState& s, const DTypes& d) {
   if (d.kind == DTypes::kSet) return ShowDTypes(d.mask);
   if (d.kind == DTypes::kParameter) return Show(s.frame[d.index]);
   const bool known = s.bindings.dtype_bound >> d.index & 1;
-  return std::string(known ? kDTypeNames[s.bindings.dtype[d.index]] : d.name);
+  return std::string(known ? Name(DType(s.bindings.dtype[d.index])) : d.name);
 }
 
 // The type that a tensor should have, with all known sizes and dtypes filled in. Dimensions that no
@@ -125,6 +125,11 @@ std::string Wanted(const CallState& s, const TensorType& type, const DLTensor& t
                 : Show(form, type.dims[i]));
   }
   return WantedDType(s, type.dtypes) + "[" + dims + "]";
+}
+
+// Of a dtype beyond the first ones, which a call may have only where its form names it.
+std::string NotNamed(DType d) {
+  return ", but the signature names no " + std::string(Name(d)) + ". Try ";
 }
 
 std::string IsButMustBe(const std::string& name, const DLTensor& t, const std::string& wanted) {
@@ -218,6 +223,14 @@ std::string WrongDType(const CallState& s, int param, const DLTensor& t) {
   }
   return IsButMustBe(Name(s, param, t), t, Wanted(s, type, t, -1)) + because.text() +
          ". Try a cast to " + WantedDType(s, type.dtypes) + ".";
+}
+
+std::string UnnamedDType(const CallState& s, int param, const DLTensor& t) {
+  return Name(s, param, t) + " is " + Show(t) + NotNamed(DType(FromDL(t.dtype))) + "a cast.";
+}
+std::string UnnamedDType(const CallState& s, int param) {
+  return Name(s, param) + " is " + Show(s.frame[param]) + NotNamed(DType(s.frame[param].i)) +
+         "another dtype.";
 }
 
 std::string WrongLead(const CallState& s, int param, const DLTensor& t) {

@@ -23,6 +23,9 @@ std::string WrongKind(const CallState&, int param);
 std::string WrongWord(const CallState&, int param);
 std::string WrongRank(const CallState&, int param, const DLTensor& tensor);
 std::string WrongDType(const CallState&, int param, const DLTensor& tensor);
+// Of a tensor, and of a parameter that is a dtype.
+std::string UnnamedDType(const CallState& s, int param, const DLTensor& t);
+std::string UnnamedDType(const CallState& s, int param);
 std::string WrongLead(const CallState&, int param, const DLTensor& tensor);
 // Dimension `dim` of the type's list (not counting "...") has another value than it must have.
 std::string WrongSize(const CallState&, int param, const DLTensor& tensor, int dim);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "anyop/error.h"
 #include "signature/contract.h"
 
@@ -66,6 +68,8 @@ TEST(Parse, ReadsWhatIsPlanned) {
 TEST(Parse, AChecksLettersMayBeThoseOfShapes) {
   EXPECT_TRUE(IsCheckOf("tTlif", "tTlif"));
   EXPECT_TRUE(IsCheckOf("sSmif", "tTlif"));
+  EXPECT_TRUE(IsCheckOf("Mm", "Ll"));
+  EXPECT_FALSE(IsCheckOf("m", "L"));
   EXPECT_FALSE(IsCheckOf("sTlif", "TTlif"));
   EXPECT_FALSE(IsCheckOf("tTli", "tTlif"));
   EXPECT_FALSE(IsCheckOf("tTlis", "tTlif"));
@@ -107,6 +111,20 @@ TEST(Parse, ReadsEveryPartOfTheGrammar) {
   EXPECT_EQ(f.conditions.size(), 7u);
   EXPECT_EQ(f.conditions[2].text, "(n >= 1 and not k == 2) or given(a)");
   EXPECT_EQ(f.vars, (std::vector<std::string_view>{"n", "k", "m", "t", "q"}));
+}
+
+TEST(Parse, AWordMayBeEmptyAndADefaultInfinite) {
+  const auto forms = ParseForms(
+      "f(x: f32[n]*?, to: dtype?, w: '' | 'a' = '', lo: float = -inf, hi: float = inf, "
+      "each: float[] = [inf, 1]) -> ()");
+  const auto& params = forms[0].params;
+  EXPECT_EQ(params[2].words[0], "");
+  EXPECT_EQ(params[2].default_int, 0);
+  EXPECT_EQ(params[3].default_float, -HUGE_VAL);
+  EXPECT_EQ(params[4].default_float, HUGE_VAL);
+  EXPECT_EQ(params[5].default_floats, (std::vector<double>{HUGE_VAL, 1}));
+  EXPECT_EQ(KernelLetters(forms[0]), "LDwffg");
+  EXPECT_TRUE(Refuses("f(i: int = inf) -> ()", "does not fit", "inf"));
 }
 
 TEST(Parse, NumbersAreExact) {
@@ -276,8 +294,8 @@ TEST(Parse, WordsInConditionsExist) {
 
 TEST(Parse, LimitsAreErrors) {
   std::string many = "f(";
-  for (int i = 0; i < 41; ++i) many += (i ? ", p" : "p") + std::to_string(i) + ": int";
-  EXPECT_TRUE(Refuses(many + ") -> ()", "40 parameters", "p40"));
+  for (int i = 0; i <= kMaxParams; ++i) many += (i ? ", p" : "p") + std::to_string(i) + ": int";
+  EXPECT_TRUE(Refuses(many + ") -> ()", "56 parameters", "p56"));
   EXPECT_TRUE(Refuses("f(x: T[1, 1, 1, 1, 1, 1, 1, 1, 1]) -> ()", "8 dimensions", "T["));
   EXPECT_TRUE(
       Refuses("f(x: T[n]) -> () where " + std::string(100, '(') + "n", "nested too deeply", "("));
@@ -342,7 +360,8 @@ std::string ErrorOf(std::string_view text) {
 TEST(Contract, ErrorsShowTheLineAndACaret) {
   EXPECT_EQ(ErrorOf("rms_norm(x: T[..., d]) -> (y: T[..., d])\n    where T in f33"),
             "the signature of rms_norm, line 2, column 16: expected a dtype: f64, f32, f16, bf16, "
-            "f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool. Did you mean 'f32'?\n"
+            "f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool, u16, u32, u64, c64, c128, f8e8m0, "
+            "f8e4m3fnuz, f8e5m2fnuz, f4e2m1x2. Did you mean 'f32'?\n"
             "        where T in f33\n"
             "                   ^");
   const std::string cut =

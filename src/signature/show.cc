@@ -160,7 +160,7 @@ std::string Show(const Form& form, int node) {
     case NodeOp::kIn: {
       std::string set;
       for (int d = 0; d < kDTypes; ++d) {
-        if (n.i >> d & 1) set += (set.empty() ? "" : " | ") + std::string(kDTypeNames[d]);
+        if (n.i >> d & 1) set += (set.empty() ? "" : " | ") + std::string(Name(DType(d)));
       }
       return Show(form, n.a) + " in " + set;
     }
@@ -174,12 +174,12 @@ std::string Show(const Form& form, int node) {
 
 std::string TryCast(const DLTensor& given, DType wanted) {
   const bool fits = FromDL(given.dtype) == int(wanted);
-  return fits ? "" : " Try a cast to " + std::string(kDTypeNames[int(wanted)]) + ".";
+  return fits ? "" : " Try a cast to " + std::string(Name(DType(wanted))) + ".";
 }
 
 std::string Show(const DLTensor& t) {
   const int d = FromDL(t.dtype);
-  std::string out = d >= 0 ? std::string(kDTypeNames[d])
+  std::string out = d >= 0 ? std::string(Name(DType(d)))
                            : "dtype(code " + std::to_string(t.dtype.code) + ", " +
                                  std::to_string(t.dtype.bits) + " bits, " +
                                  std::to_string(t.dtype.lanes) + " lanes)";
@@ -200,7 +200,7 @@ std::string Show(const anyop_value& v) {
     case ANYOP_WORD:
       return "'" + std::string(v.s, v.count) + "'";
     case ANYOP_DTYPE:
-      return v.i >= 0 && v.i < kDTypes ? std::string(kDTypeNames[v.i]) : "?";
+      return v.i >= 0 && v.i < kDTypes ? std::string(Name(DType(v.i))) : "?";
     case ANYOP_TENSOR:
       return Show(*v.t);
     case ANYOP_TENSORS:
@@ -218,7 +218,7 @@ std::string ShowDTypes(std::uint32_t mask) {
   std::string out;
   for (int d = 0, left = __builtin_popcount(mask); d < kDTypes; ++d) {
     if (!(mask >> d & 1)) continue;
-    out += kDTypeNames[d];
+    out += Name(DType(d));
     --left;
     out += left > 1 ? ", " : left == 1 ? " or " : "";
   }
@@ -248,7 +248,7 @@ std::string ShowUses(const Contract& contract, int form_index, int node, const B
   for (std::size_t i = 0; i < form.dtype_vars.size(); ++i) {
     if (!(n.dtype_vars >> i & 1)) continue;
     const bool known = b.dtype_bound >> i & 1;
-    put(form.dtype_vars[i], known ? std::string(kDTypeNames[b.dtype[i]]) : "unknown",
+    put(form.dtype_vars[i], known ? std::string(Name(DType(b.dtype[i]))) : "unknown",
         known ? b.dtype_by[i] : -1);
   }
   return out;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/symbolic.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "signature/facts.h"
@@ -34,7 +35,7 @@ std::string Array(const List& list, F&& item) {
 std::string DTypeNames(std::uint32_t mask) {
   std::string out;
   for (int d = 0; d < kDTypes; ++d) {
-    if (mask >> d & 1) out += (out.empty() ? "" : ", ") + Quoted(kDTypeNames[d]);
+    if (mask >> d & 1) out += (out.empty() ? "" : ", ") + Quoted(Name(DType(d)));
   }
   return "[" + out + "]";
 }
@@ -52,23 +53,28 @@ std::string TensorJson(const Form& form, const TensorType& t) {
          ", \"text\": " + Quoted(OneLine(t.text));
 }
 
+// JSON has no infinity: a number beyond all doubles is read as one.
+std::string JsonFloat(double v) {
+  return std::isinf(v) ? (v < 0 ? "-1e999" : "1e999") : ExactFloat(v);
+}
+
 std::string DefaultJson(const Param& p) {
   if (p.default_is_none) return "null";
   switch (p.kind) {
     case ParamKind::kInt:
       return std::to_string(p.default_int);
     case ParamKind::kFloat:
-      return ExactFloat(p.default_float);
+      return JsonFloat(p.default_float);
     case ParamKind::kBool:
       return p.default_int ? "true" : "false";
     case ParamKind::kWord:
       return Quoted(p.words[std::size_t(p.default_int)]);
     case ParamKind::kDType:
-      return Quoted(kDTypeNames[p.default_int]);
+      return Quoted(Name(DType(p.default_int)));
     case ParamKind::kInts:
       return Array(p.default_ints, [](std::int64_t v) { return std::to_string(v); });
     default:
-      return Array(p.default_floats, ExactFloat);
+      return Array(p.default_floats, JsonFloat);
   }
 }
 

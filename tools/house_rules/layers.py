@@ -96,7 +96,9 @@ ADAPTERS = ("bindings/torch/", "bindings/vllm/", "bindings/mindspore/")
 # Plain words of an adapter, which its host in _anyop says as well.
 WORDS_OF_ADAPTERS = {"bindings/torch/texts.h": "bindings/torch_unlinked/"}
 # Of include/anyop, what operators are written with; their tests may use it all, and optest.
-FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype|reference)\.h|include/anyop/simd/.*")
+FOR_OPERATORS = re.compile(
+    r"include/anyop/(op|simd|dtype|storage|reference)\.h|include/anyop/simd/.*"
+)
 # And their kernels for CUDA cards, what these are written with.
 FOR_CARDS = ("devices/cuda/kernel.h",)
 # Headers of frameworks, and what includes them: the adapter, and what a bench compares it with.
@@ -245,7 +247,7 @@ def _may_include(name: str, layer: str, target: str) -> bool:
 def _allowed(name: str, layer: str) -> str:
     rooms = ", ".join(CPP_LAYERS[layer]) or "nothing else"
     if layer == "ops" and not is_test(name):
-        rooms = "op.h, dtype.h, reference.h and simd.h of include/anyop, and ops/common"
+        rooms = "op.h, dtype.h, storage.h, reference.h and simd.h of include/anyop, and ops/common"
         rooms += ", or " + ", ".join(FOR_CARDS) if name.endswith(".cu") else ""
     return f"{_home(name)} may include itself and {rooms}"
 

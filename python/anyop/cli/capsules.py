@@ -249,21 +249,20 @@ def find(paths: Iterable[Path]) -> list[Path]:
 
 
 def numbers(written: tuple[str, bytes]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The elements in double, of any dtype; whole numbers and 8-bit floats as their bits say."""
+    """The elements in double, of any dtype; 8-bit floats as their bits say, complex numbers as
+    pairs.
+    """
     kind, data = written[0].partition("[")[0], written[1]
     if kind == "bf16":
         wide = np.frombuffer(data, np.uint16).astype(np.uint32) << 16
         return wide.view(np.float32).astype(np.float64)
-    plain = {
-        "f64": "f8",
-        "f32": "f4",
-        "f16": "f2",
-        "i64": "i8",
-        "i32": "i4",
-        "i16": "i2",
-        "i8": "i1",
-    }
-    return np.frombuffer(data, plain.get(kind, "u1")).astype(np.float64)
+    long, sort = next(((long, s) for name, long, s in _anyop.dtypes() if name == kind), ("", ""))
+    if sort == "complex":
+        return (
+            np.frombuffer(data, np.dtype(long)).view(f"f{int(long[7:]) // 16}").astype(np.float64)
+        )
+    is_plain = sort in ("int", "uint") or kind in ("f64", "f32", "f16")
+    return np.frombuffer(data, np.dtype(long) if is_plain else "u1").astype(np.float64)
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import keyword
 from typing import Any
 
-from anyop.cli.docs_example import LONG, DType, Example, Tensor
+from anyop.cli.docs_example import FLOATS, LONG, DType, Example, Tensor
 
 MODULES = {"NumPy": "np", "PyTorch": "torch", "JAX": "jnp", "MindSpore": "ms"}
 IMPORTS = {
@@ -16,6 +16,7 @@ IMPORTS = {
     "MindSpore": "import mindspore as ms",
 }
 HOSTS = (*MODULES, "C++")
+OF_ML_DTYPES = {name for name in FLOATS if name not in ("f64", "f32", "f16")}
 CPP_WORDS = ("default", "float", "int", "long", "short", "char", "double", "new", "this")
 
 
@@ -55,11 +56,11 @@ def _python(of: Example, host: str) -> str:
 
 def _is_of_ml_dtypes(argument: Any, host: str) -> bool:
     name = argument.name if isinstance(argument, DType) else getattr(argument, "dtype", "")
-    return host == "NumPy" and name in ("bf16", "f8e4m3", "f8e5m2")
+    return host == "NumPy" and name in OF_ML_DTYPES
 
 
 def _dtype(name: str, host: str) -> str:
-    if host == "NumPy" and name in ("bf16", "f8e4m3", "f8e5m2"):
+    if host == "NumPy" and name in OF_ML_DTYPES:
         return f"ml_dtypes.{LONG[name]}"
     return "bool" if name == "bool" and host == "NumPy" else f"{MODULES[host]}.{LONG[name]}"
 

@@ -15,9 +15,8 @@ from anyop.hosting.facts import Operator
 
 SEEDS = 200  # generated calls, of which the plainest are tried
 MOST_ELEMENTS = 1 << 14
-LONG = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "bool": "bool",
-        "i8": "int8", "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64",
-        "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}  # fmt: skip
+LONG = {name: long for name, long, _ in _anyop.dtypes()}
+FLOATS = {name for name, _, kind in _anyop.dtypes() if kind == "float"}
 
 
 @dataclass(frozen=True)
@@ -150,5 +149,4 @@ def _tensor(drawn: tuple[str, Sequence[int]], rule: tuple[str, int] | None) -> T
     dtype, shape = drawn
     if rule and rule[0] == "offsets":
         return Tensor(dtype, tuple(shape), "offsets", rule[1])
-    is_float = dtype[0] == "f" or dtype == "bf16"
-    return Tensor(dtype, tuple(shape), "ones" if is_float else "zeros")
+    return Tensor(dtype, tuple(shape), "ones" if dtype in FLOATS else "zeros")

@@ -19,11 +19,37 @@ Describe = Callable[[str, Any], Any]  # (name in messages, tensor) -> the tensor
 class DTypes:
     """A framework's dtypes and anyop's names of them: {float32: "f32", ...}.
 
-    show: how a dtype is called in messages.
+    show: how messages call one of its dtypes. framework: how they call it.
     """
 
-    def __init__(self, names: Mapping[Any, str], show: Callable[[Any], str] = str) -> None:
-        self.names, self.show = names, show
+    def __init__(
+        self,
+        names: Mapping[Any, str],
+        show: Callable[[Any], str] = str,
+        framework: str = "the framework",
+    ) -> None:
+        self.names, self.show, self.framework = names, show, framework
+        self.by_name = {name: dtype for dtype, name in names.items()}
+
+    @classmethod
+    def of_module(
+        cls, framework: str, module: Any, kind: Callable[[Any], Any] = lambda dtype: dtype
+    ) -> DTypes:
+        """Those of anyop's dtypes that a module has, by the names that NumPy and all frameworks
+        have for them.
+        """
+        found = {name: getattr(module, long, None) for name, long, _ in _anyop.dtypes()}
+        return cls(
+            {kind(dtype): name for name, dtype in found.items() if dtype is not None},
+            lambda dtype: str(dtype).removeprefix("torch."),
+            framework,
+        )
+
+    def dtype(self, name: str) -> Any:
+        """The framework's own. Raises NotAvailable for one that it lacks."""
+        if name not in self.by_name:
+            raise _anyop.NotAvailable(f"{self.framework} has no dtype for {name}.")
+        return self.by_name[name]
 
     def name_of(self, op: Operator, name: str, dtype: Any, shape: Sequence[Any]) -> str:
         """The dtype of a tensor. Raises InvalidArgument, naming it, for one that anyop lacks."""

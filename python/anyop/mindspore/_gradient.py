@@ -33,8 +33,9 @@ def with_gradient(op: Operator, args: tuple[Any, ...], out: Any) -> Any:
             f"{op.display_name}: out is given, but {op.params[min(needed)].name} needs a gradient, "
             "and memory that is given has none. Try the call without out."
         )
-    if needed and op.written:
-        name = op.params[op.written[0]].name
+    stopped = op.written if op.wiring is None else needed & set(op.written)
+    if needed and stopped:
+        name = op.params[min(stopped)].name
         raise anyop.Unsupported(
             f"{op.display_name}: {op.params[min(needed)].name} needs a gradient, but {name} is "
             f"written in place, through which none flows. Try {WORDING.around}, and a Parameter "

@@ -18,9 +18,9 @@ from anyop.hosting.facts import Operator
 from anyop.mindspore import _timeline
 from anyop.mindspore._gradient import with_gradient
 
-_NAMES = tuple(name for name, _ in _mindspore.dtypes())
+_NAMES = tuple(name for name, _, _ in _mindspore.dtypes())
 OBJECTS = tuple(getattr(mindspore, "bool_" if name == "bool" else name) for name in _NAMES)
-_SHORT = ("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool")
+_SHORT = tuple(short for _, _, short in _mindspore.dtypes())
 NAMES: dict[Any, str] = dict(zip(OBJECTS, _SHORT, strict=True))  # {mindspore.float32: "f32", ...}
 OBJECTS_BY_NAME: dict[str, Any] = dict(zip(_SHORT, OBJECTS, strict=True))
 

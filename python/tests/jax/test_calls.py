@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from anyop import _anyop
 from anyop import jax as host
 from anyop.hosting.facts import Operator
 from jax_calls import assert_same, to_jax
@@ -107,7 +108,11 @@ def test_xla_has_the_structs_that_we_declare(tmp_path: Path) -> None:
         text.append(f"static_assert(offsetof(our::{mine}, {a}) == offsetof({theirs}, {b}));")
     numbers = {"kBool": "PRED", "kI8": "S8", "kI16": "S16", "kI32": "S32", "kI64": "S64",
                "kU8": "U8", "kF16": "F16", "kF32": "F32", "kF64": "F64", "kBF16": "BF16",
-               "kF8E5M2": "F8E5M2", "kF8E4M3": "F8E4M3FN"}  # fmt: skip
+               "kF8E5M2": "F8E5M2", "kF8E4M3": "F8E4M3FN", "kU16": "U16", "kU32": "U32",
+               "kU64": "U64", "kC64": "C64", "kC128": "C128", "kF8E8M0": "F8E8M0FNU",
+               "kF8E4M3FNUZ": "F8E4M3FNUZ", "kF8E5M2FNUZ": "F8E5M2FNUZ"}  # fmt: skip
+    names = {f"k{name.upper()}" for name, _, kind in _anyop.dtypes() if kind != "bool"}
+    assert names - numbers.keys() == {"kF4E2M1X2"}  # the only one that JAX lacks
     text += [f"static_assert(int(our::{a}) == XLA_FFI_DataType_{b});" for a, b in numbers.items()]
     codes = {"kInvalidArgument": "INVALID_ARGUMENT", "kNotFound": "NOT_FOUND",
              "kResourceExhausted": "RESOURCE_EXHAUSTED", "kUnimplemented": "UNIMPLEMENTED",
@@ -171,16 +176,48 @@ def test_results_of_64_bits_are_narrowed_without_x64() -> None:
         assert anyop.argmax(x()).dtype == jnp.int64
         assert int(anyop.wrap_index(jnp.asarray([-1]), 2**33)[0]) == 2**33 - 1
         assert anyop.cast(x(), jnp.float64).dtype == jnp.float64
+        assert anyop.cast(x(), jnp.uint64).dtype == jnp.uint64
+        assert anyop.cast(x(), "c128").dtype == jnp.complex128
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8",
-                                   "uint8", "bool", "int16"])  # fmt: skip
+                                   "uint8", "bool", "int16", "uint16", "uint32", "complex64",
+                                   "float8_e8m0fnu", "float8_e4m3fnuz",
+                                   "float8_e5m2fnuz"])  # fmt: skip
 def test_dtypes_pass(dtype: str) -> None:
     made = anyop.cast(x(), getattr(jnp, dtype))
     assert made.dtype == jnp.dtype(dtype)
     back = anyop.cast(made, "f32")
     ours = anyop.cast(anyop.cast(X, np.asarray(made).dtype), "f32")
     np.testing.assert_array_equal(back, ours)
+
+
+def test_a_dtype_that_jax_lacks_is_refused_by_name() -> None:
+    pairs = anyop.define("pairs(x: f32[n]) -> (y: f4e2m1x2[n])", lambda x: x, library="lacks")
+    for call in (pairs, jax.jit(pairs)):
+        with pytest.raises(anyop.NotAvailable) as caught:
+            call(w())
+        assert str(caught.value) == "JAX has no dtype for f4e2m1x2."
+
+
+def test_what_an_operator_writes_beside_its_results_forbids_no_gradient() -> None:
+    anyop.define("tally_backward(dy: f32[n]) -> (dx: f32[n]?)", lambda dy: 2 * dy)
+
+    @anyop.define("tally(x: f32[n], seen: mut f32[n]) -> (y: f32[n])", gradient="tally_backward")
+    def tally(x: Any, seen: Any) -> Any:
+        seen += x
+        return 2 * x
+
+    def loss(x: Any, seen: Any) -> Any:
+        made = tally(x, seen)
+        return made.y.sum(), made.seen
+
+    slope, seen = jax.jit(jax.grad(loss, has_aux=True))(w(), jnp.zeros(8))
+    np.testing.assert_array_equal(slope, np.full(8, 2, "f4"))
+    np.testing.assert_array_equal(seen, w())
+    with pytest.raises(anyop.Unsupported) as caught:
+        jax.grad(lambda seen: tally(w(), seen).y.sum())(jnp.zeros(8))
+    assert "seen" in str(caught.value) and "no gradient for it" in str(caught.value)
 
 
 def test_calls_without_tensors_say_like() -> None:
@@ -287,7 +324,7 @@ def test_two_threads_call_at_once() -> None:
     assert sorted(made) == sorted([(n, 4) for n in range(1, 20)] * 2)
 
 
-NOT_OURS = jnp.zeros((2, 3), jnp.uint32)
+NOT_OURS = jnp.zeros((2, 3), jnp.int4)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +338,7 @@ NOT_OURS = jnp.zeros((2, 3), jnp.uint32)
          "rms_norm: weight is bf16[8], but must be f32[8] because x is f32[3, 8]. Try a "
          "cast to f32."),
         (lambda: anyop.rms_norm(NOT_OURS), ValueError,
-         "rms_norm: x is uint32[2, 3], but anyop has no such dtype. Try a cast to f32 or i64."),
+         "rms_norm: x is int4[2, 3], but anyop has no such dtype. Try a cast to f32 or i64."),
         (lambda: anyop.gelu(x(), "tan"), ValueError,
          "gelu: kind is 'tan', but must be 'none', 'tanh' or 'quick'. Did you mean 'tanh'?"),
         (lambda: anyop.rms_norm(x(), W), TypeError,

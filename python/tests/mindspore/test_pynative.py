@@ -63,6 +63,53 @@ def test_caches_are_written_in_place() -> None:
     assert [float(c.sum()) for c in caches] == [8.0, 8.0]
 
 
+LACKING = ["f8e4m3", "f8e5m2", "f8e8m0", "f8e4m3fnuz", "f8e5m2fnuz", "f4e2m1x2"]
+OWN = [name for name, _, _ in anyop._anyop.dtypes() if name not in LACKING]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n == "u32" else pytest.mark.exhaustive) for n in OWN],
+)
+def test_every_dtype_that_mindspore_has_goes_in_and_comes_out(name: str) -> None:
+    made = anyop.cast(X, name)
+    assert anyop._anyop.dtype_name(made.dtype) == name
+    wanted = anyop.cast(x, name)
+    np.testing.assert_array_equal(to_array(made), wanted)
+    np.testing.assert_array_equal(anyop.cast(made, "f32").asnumpy(), anyop.cast(wanted, "f32"))
+    jitted = ms.jit(lambda t: anyop.cast(anyop.cast(t, name), "f32"))
+    np.testing.assert_array_equal(jitted(X).asnumpy(), anyop.cast(wanted, "f32"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n == "f8e8m0" else pytest.mark.exhaustive) for n in LACKING],
+)
+def test_a_dtype_that_mindspore_lacks_is_refused_by_name(name: str) -> None:
+    made = anyop.define(f"made_{name}(x: f32[n]) -> (y: {name}[n])", lambda x: x, library="lacks")
+    with pytest.raises(TypeError) as caught:
+        made(W)
+    assert f"MindSpore has no tensors of {name} on the CPU." in str(caught.value)
+
+
+@anyop.define("tally_backward(dy: f32[n]) -> (dx: f32[n]?)")
+def tally_backward(dy: Any) -> Any:
+    return dy + dy
+
+
+@anyop.define("tally(x: f32[n], seen: mut f32[n]) -> (y: f32[n])", gradient="tally_backward")
+def tally(x: Any, seen: Any) -> Any:
+    seen += x
+    return x + x
+
+
+def test_what_an_operator_writes_beside_its_results_forbids_no_gradient() -> None:
+    seen = Parameter(ops.zeros(64), name="seen", requires_grad=False)
+    made = ms.grad(lambda t: tally(t, seen).sum())(W)
+    np.testing.assert_array_equal(made.asnumpy(), np.full(64, 2, "f4"))
+    np.testing.assert_array_equal(seen.asnumpy(), w)
+
+
 CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: anyop.rms_norm(X, w), anyop.WrongType,
      "rms_norm: weight is a NumPy array, but the call has MindSpore tensors, and all must come "
@@ -75,7 +122,7 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: anyop.rms_norm(X, W, epss=1), anyop.WrongType,
      "rms_norm: unknown argument 'epss'. Did you mean 'eps'?"),
     (lambda: anyop.gelu(X.astype(ms.complex64)), anyop.InvalidArgument,
-     "gelu: x has a dtype that anyop lacks. Try a cast to f32 or i64."),
+     "gelu: x is c64[4, 64], but T must be f32, f16 or bf16. Try a cast."),
     (lambda: anyop.gelu(ops.ones((1,) * 9)), anyop.InvalidArgument,
      "gelu: x has 9 dimensions, but must have at most 8."),
     (lambda: anyop.gelu(Tensor(shape=(4,), dtype=ms.float32, init=ms.common.initializer.One())),

@@ -103,6 +103,19 @@ void Copy(const Context&, const Tensor& x, const Tensor& y) {
 constexpr Kernel kCopy{.name = "cpu", .run = Bind<&Copy>()};
 constexpr const Kernel* kCopyKernels[] = {&kCopy};
 
+// How many tensors, or -1; the dtype, or -1; whether a word; the limit; the length of x.
+void Optional(const Context&, const Tensor& x, std::optional<std::span<const Tensor* const>> xs,
+              std::optional<DType> to, std::string_view word, double most, const Tensor& y) {
+  double* out = y.base<double>();
+  out[0] = xs ? double(xs->size()) : -1;
+  out[1] = to ? double(int(*to)) : -1;
+  out[2] = double(word.size());
+  out[3] = most;
+  out[4] = double(x.size());
+}
+constexpr Kernel kOptional{.name = "cpu", .run = Bind<&Optional>()};
+constexpr const Kernel* kOptionalKernels[] = {&kOptional};
+
 // Two kernels of which the second does a hundredth of the work; y tells which one ran.
 template <int kRounds>
 void Either(const Context&, const Tensor& x, const Tensor& y) {
@@ -155,8 +168,15 @@ extern constinit const Op everything{
 extern constinit const Op copy{
     .signature =
         "copy(x: dense T[...]) -> (y: T[...]) where T in f64 | f32 | f16 | bf16 | f8e4m3 | "
-        "f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool",
+        "f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool | u16 | u32 | u64 | c64 | c128 | f8e8m0 | "
+        "f8e4m3fnuz | f8e5m2fnuz | f4e2m1x2",
     .kernels = kCopyKernels,
+};
+extern constinit const Op optional{
+    .signature =
+        "optional(x: f32[a], xs: f32[n]*?, to: dtype?, word: '' | 'b' = '', most: float = inf) -> "
+        "(y: f64[5])",
+    .kernels = kOptionalKernels,
 };
 extern constinit const Op either{
     .signature = "either(x: T[n]) -> (y: f32[1]) where T in f32 | f64",

@@ -15,8 +15,7 @@ from anyop.torch._dispatch.operators import DTYPES, TORCH_DTYPES
 
 VIEWS = {
     torch.bfloat16: torch.int16,
-    torch.float8_e4m3fn: torch.int8,
-    torch.float8_e5m2: torch.int8,
+    **{dtype: torch.int8 for dtype in DTYPES if str(dtype).startswith("torch.float8")},
 }
 
 

@@ -27,8 +27,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         "sigmoid: x is i32[3], but T must be f32, f16 or bf16. Try a cast.",
     ),
     "a dtype of torch's own": (
-        lambda: OPS.sigmoid(ones(3, dtype=torch.complex64)),
-        "sigmoid: x is complex64[3], but anyop has no such dtype. Try a cast to f32 or i64.",
+        lambda: OPS.sigmoid(ones(3, dtype=torch.complex32)),
+        "sigmoid: x is complex32[3], but anyop has no such dtype. Try a cast to f32 or i64.",
     ),
     "word": (
         lambda: OPS.linear(ones(2, 3), ones(4, 3), activation="sillu"),

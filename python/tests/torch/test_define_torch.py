@@ -14,6 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import anyop.torch  # noqa: E402
+from anyop import _anyop  # noqa: E402
+from anyop.torch._dispatch.operators import TORCH_DTYPES  # noqa: E402
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
 FLOATS = "T in f64 | f32 | f16 | bf16"
@@ -48,6 +50,32 @@ def test_is_an_operator_of_torch() -> None:
     torch.testing.assert_close(out, torch.sigmoid(X))
     torch.testing.assert_close(torch.ops.user.sig.out(X, out=torch.empty_like(X)), torch.sigmoid(X))
     np.testing.assert_allclose(sig(X.numpy()), torch.sigmoid(X), rtol=1e-6)
+
+
+@anyop.define("tally_backward(dy: f32[n]) -> (dx: f32[n]?)")
+def tally_backward(dy: Any) -> Any:
+    return 2 * dy
+
+
+@anyop.define("tally(x: f32[n], seen: mut f32[n]) -> (y: f32[n])", gradient="tally_backward")
+def tally(x: Any, seen: Any) -> Any:
+    seen += x
+    return 2 * x
+
+
+@pytest.mark.parametrize("call", [tally, of_torch(tally)], ids=["direct", "dispatched"])
+def test_what_an_operator_writes_beside_its_results_forbids_no_gradient(call: Any) -> None:
+    x, seen = torch.ones(3, requires_grad=True), torch.zeros(3)
+    version = seen._version
+    call(x, seen).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2] and seen.tolist() == [1, 1, 1]
+    assert seen._version == version + 1
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    compiled(x, seen).sum().backward()
+    assert x.grad.tolist() == [4, 4, 4] and seen.tolist() == [2, 2, 2]
+    with pytest.raises(NotImplementedError) as caught:
+        call(x.detach(), torch.zeros(3, requires_grad=True))
+    assert "seen requires grad, but" in str(caught.value)
 
 
 def test_passes_opcheck_with_and_without_gradient() -> None:
@@ -86,20 +114,48 @@ def test_traces_through_aot_autograd() -> None:
 DTYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn,
     torch.float8_e5m2, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+    torch.complex64,
+    *(pytest.param(d, marks=pytest.mark.exhaustive) for d in (
+        torch.uint16, torch.uint32, torch.uint64, torch.complex128, torch.float8_e8m0fnu,
+        torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float4_e2m1fn_x2)),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [
+    torch.uint32,
+    *(pytest.param(d, marks=pytest.mark.exhaustive) for d in (
+        torch.uint16, torch.uint64, torch.complex64, torch.complex128, torch.float8_e8m0fnu,
+        torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)),
+])  # fmt: skip
+def test_casts_and_fakes_have_every_dtype(dtype: torch.dtype) -> None:
+    torch._dynamo.reset()  # it compiles one function a few times only
+    x = torch.tensor([0.75, 1.0, 3.0, 100.0])
+    for call in (anyop.cast, torch.compile(anyop.cast, fullgraph=True, backend="aot_eager")):
+        made = call(x, dtype)
+        assert made.dtype == dtype
+        torch.testing.assert_close(made.to(torch.complex128), x.to(dtype).to(torch.complex128))
+        torch.testing.assert_close(call(made, torch.float32), x.to(dtype).float())
+    if dtype.is_floating_point and dtype != torch.float8_e8m0fnu or dtype.is_complex:
+        y = x.clone().requires_grad_()
+        anyop.cast(y, dtype).to(torch.complex128).real.sum().backward()
+        assert y.grad.tolist() == [1, 1, 1, 1]
+
+
+def test_torch_has_every_dtype() -> None:
+    assert {name for name, _, _ in _anyop.dtypes()} == set(TORCH_DTYPES)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sees_each_dtype_and_layout_in_place(dtype: torch.dtype) -> None:
     seen: list[Any] = []
-    every = "f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool"
+    every = " | ".join(name for name, _, _ in _anyop.dtypes())
 
     @define(f"f(x: T[..., d], to: dtype) -> (y: T[..., d]) where T in {every}")
     def f(x: Any, to: Any) -> Any:
         seen[:] = [x.data_ptr(), x.dtype, tuple(x.shape), x.stride(), to]
         return x
 
-    base = torch.arange(24).reshape(4, 6).to(dtype)
+    base = torch.arange(24 * dtype.itemsize, dtype=torch.uint8).view(dtype).reshape(4, 6)
     for x in (base, base[::2, 1:3], base[1]):
         wanted = [x.data_ptr(), dtype, tuple(x.shape), x.stride(), dtype]
         for call in (f, of_torch(f)):

@@ -357,9 +357,9 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ),
     (
         "a dtype",
-        lambda: anyop.add(ones(dtype=torch.complex64), ones(dtype=torch.complex64)),
+        lambda: anyop.add(ones(dtype=torch.complex32), ones(dtype=torch.complex32)),
         ValueError,
-        "add: x is torch.complex64[3], but anyop has no such dtype. Try a cast to f32 or i64.",
+        "add: x is torch.complex32[3], but anyop has no such dtype. Try a cast to f32 or i64.",
     ),
     (
         "dimensions",

@@ -195,8 +195,8 @@ def test_wrong_calls() -> None:
         lambda: C.rms_norm(x.clone(), x, torch.randn(7), 1e-6),
     )
     refused(
-        "rms_norm: x is complex64[3, 8], but anyop has no such dtype. Try a cast to f32 or i64.",
-        lambda: C.rms_norm(x.clone(), x.to(torch.complex64), None, 1e-6),
+        "rms_norm: x is complex32[3, 8], but anyop has no such dtype. Try a cast to f32 or i64.",
+        lambda: C.rms_norm(x.clone(), x.to(torch.complex32), None, 1e-6),
     )
 
 

@@ -182,7 +182,8 @@ void GraphInputs::CheckTensor(int input, const anyop_value& given) const {
                                      "CPU.");
   }
   const DLDataType want = ToDL(v.dtype);
-  const bool is_same = t.dtype.code == want.code && t.dtype.bits == want.bits && t.dtype.lanes == 1;
+  const bool is_same =
+      t.dtype.code == want.code && t.dtype.bits == want.bits && t.dtype.lanes == want.lanes;
   if (!is_same || t.ndim != int(v.shape.size())) Refuse(input, given, "");
 }
 

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/copy.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "anyop/tensor.h"
 
 namespace anyop {
 namespace {
+
+// Bytes of an element, of each dtype.
+constexpr std::array<int, kDTypes> kDTypeWidths = [] {
+  std::array<int, kDTypes> widths{};
+  for (int d = 0; d < kDTypes; ++d) widths[std::size_t(d)] = Bytes(DType(d));
+  return widths;
+}();
 
 // One row of n elements of kBytes each, `stride` elements apart on the strided side. A memcpy of a
 // constant size is one load and one store, and needs no alignment.
@@ -22,7 +31,7 @@ void CopyRow(char* strided, char* packed, std::int64_t n, std::int64_t stride) {
 template <bool kToPacked>
 void Copy(const DLTensor& tensor, char* packed) {
   const Tensor& t = static_cast<const Tensor&>(tensor);
-  const std::int64_t bytes = t.dtype.bits / 8, n = t.row_size(), rows = t.rows();
+  const std::int64_t bytes = Bytes(t.dtype), n = t.row_size(), rows = t.rows();
   char* base = BaseOf(t);
   if (t.size() == 0) return;  // [10^9, 0] has 10^9 rows, and none of them an element
   const std::int64_t stride = t.ndim ? t.stride(-1) : 1;
@@ -37,8 +46,11 @@ void Copy(const DLTensor& tensor, char* packed) {
       CopyRow<2, kToPacked>(strided, packed, n, stride);
     } else if (bytes == 4) {
       CopyRow<4, kToPacked>(strided, packed, n, stride);
-    } else {
+    } else if (bytes == 8) {
       CopyRow<8, kToPacked>(strided, packed, n, stride);
+    } else {
+      static_assert(std::ranges::max(kDTypeWidths) == 16);
+      CopyRow<16, kToPacked>(strided, packed, n, stride);
     }
   }
 }
@@ -46,7 +58,7 @@ void Copy(const DLTensor& tensor, char* packed) {
 }  // namespace
 
 std::int64_t PackedBytes(const DLTensor& t) {
-  return static_cast<const Tensor&>(t).size() * (t.dtype.bits / 8);
+  return static_cast<const Tensor&>(t).size() * Bytes(t.dtype);
 }
 
 void CopyToPacked(const DLTensor& from, void* to) { Copy<true>(from, static_cast<char*>(to)); }

@@ -33,7 +33,7 @@ struct Runs {
   std::int64_t run, pitch;
 };
 Runs RunsOf(const DLTensor& t) {
-  const std::int64_t bytes = t.dtype.bits / 8;
+  const std::int64_t bytes = Bytes(t.dtype);
   Dimension dims[kMaxRank];
   const int n = SortedDimensions(t, dims);
   std::int64_t run = 1;
@@ -51,7 +51,7 @@ Runs RunsOf(const DLTensor& t) {
 
 Extent ExtentOf(const DLTensor& t) {
   const std::uintptr_t at = AddressOf(t);
-  const std::int64_t bytes = t.dtype.bits / 8;
+  const std::int64_t bytes = Bytes(t.dtype);
   std::int64_t low = 0, high = 0;
   for (int i = 0; i < t.ndim; ++i) {
     if (t.shape[i] == 0) return {at, at};
@@ -79,7 +79,7 @@ bool MayShareMemory(const DLTensor& a, const DLTensor& b) {
 
 bool IsSameMemory(const DLTensor& a, const DLTensor& b) {
   if (PlaceOf(a) != PlaceOf(b)) return false;
-  if (AddressOf(a) != AddressOf(b) || a.ndim != b.ndim || a.dtype.bits != b.dtype.bits)
+  if (AddressOf(a) != AddressOf(b) || a.ndim != b.ndim || Bytes(a.dtype) != Bytes(b.dtype))
     return false;
   for (int i = 0; i < a.ndim; ++i) {
     if (a.shape[i] != b.shape[i]) return false;

@@ -144,7 +144,7 @@ class CheckedCall {
     if (!w->is_new) return w->Fill(Packed(*w->original));
     std::vector<char> packed(std::size_t(PackedBytes(*w->original)), char(kGuardByte));
     const std::uint64_t poison = PoisonOf(w->tensor);
-    const std::size_t bytes = w->tensor.dtype.bits / 8;
+    const auto bytes = std::size_t(Bytes(w->tensor.dtype));
     for (std::size_t at = 0; poison && at < packed.size(); at += bytes) {
       std::memcpy(packed.data() + at, &poison, bytes);
     }
@@ -171,7 +171,7 @@ class CheckedCall {
                     "wrote outside " + NameOf(*w) + ": a byte between its rows has changed");
     }
     const std::uint64_t poison = w->is_new ? PoisonOf(w->tensor) : 0;
-    const std::size_t bytes = w->tensor.dtype.bits / 8;
+    const auto bytes = std::size_t(Bytes(w->tensor.dtype));
     for (std::size_t at = 0; poison && at < w->packed.size(); at += bytes) {
       if (std::memcmp(w->packed.data() + at, &poison, bytes)) continue;
       throw Finding("unwritten", "did not write element " + std::to_string(at / bytes) + " of " +

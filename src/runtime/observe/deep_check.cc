@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 
+#include "anyop/storage.h"
 #include "anyop/tensor.h"
 #include "runtime/memory/copy.h"
 #include "runtime/observe/check_mode.h"
@@ -29,24 +30,17 @@ constexpr std::int64_t kMostElements = 1 << 22;
 // of the largest input in f32.
 constexpr double kUnits = 16, kUnitsOfLargest = 2, kF32UnitsOfLargest = 256, kF32UnitsOfInput = 32;
 
-// By codes of DLPack: 2 is float, 4 is bfloat16, 6 is bool, and from 7 on there are narrow floats.
-bool IsFloat(const DLTensor& t) {
-  return t.dtype.code == 2 || t.dtype.code == 4 || t.dtype.code > 6;
-}
+bool IsFloat(const DLTensor& t) { return IsFloat(static_cast<const Tensor&>(t).type()); }
 
 // The elements of a tensor of floats, in row-major order.
 std::vector<double> Elements(const DLTensor& t) {
   const std::vector<char> packed = Packed(t);
-  std::vector<double> values(packed.size() / (t.dtype.bits / 8));
-  Visit(static_cast<const Tensor&>(t).type(), [&](auto zero) {
+  std::vector<double> values(packed.size() / std::size_t(Bytes(t.dtype)));
+  VisitStorage(static_cast<const Tensor&>(t).type(), [&](auto zero) {
     using E = decltype(zero);
     const E* from = reinterpret_cast<const E*>(packed.data());
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if constexpr (std::is_class_v<E>) {
-        values[i] = double(float(from[i]));
-      } else {
-        values[i] = double(from[i]);
-      }
+      values[i] = ToDouble(from[i]);
     }
   });
   return values;

@@ -20,6 +20,7 @@ void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Ex
   for (int i = 0; i < op.n_params; ++i) {
     if (!(plan.copied >> i & 1)) continue;
     std::string note = std::string(form.params[std::size_t(i)].name) + " is copied first";
+    if (form.params[std::size_t(i)].is_mut) note += " and back afterwards";
     if (frame[i].tag == ANYOP_TENSOR) {
       note += ": no kernel takes strides " + ShowStrides(*frame[i].t);
       if (form.params[std::size_t(i)].is_dense) note += ", dense memory is needed";

@@ -149,8 +149,7 @@ class Planner {
     if (is_negative) [[unlikely]] {
       Refuse(std::string(EntryName(op_, i)) + " is " + Show(t) + ", but no size can be negative.");
     }
-    if (TensorBytes(t.dtype.bits / 8, {t.shape, std::size_t(t.ndim)}) == kTooManyBytes)
-        [[unlikely]] {
+    if (TensorBytes(Bytes(t.dtype), {t.shape, std::size_t(t.ndim)}) == kTooManyBytes) [[unlikely]] {
       Refuse(std::string(EntryName(op_, i)) + " is " + Show(t) +
              ", but the bytes of a tensor must be below 2^63.");
     }
@@ -161,11 +160,8 @@ class Planner {
       const Param& p = form_->params[std::size_t(i)];
       if (!IsTensor(p.kind)) continue;
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
-        if (p.is_mut) {  // refused, not copied as a result is: its old contents count
-          CheckWritten(i, t, p.is_dense);
-        } else if (NeedsCopy(p, t)) {
-          plan_.copied |= 1ull << i;
-        }
+        if (p.is_mut) CheckWritten(i, t, p.is_dense);
+        if (NeedsCopy(p, t)) plan_.copied |= 1ull << i;
       });
     }
     for (int r = 0; r < op_.n_results; ++r) {
@@ -180,11 +176,16 @@ class Planner {
     const std::uint64_t c = ClassOf(t);
     const char* needed = nullptr;
     if (c & kRepeated) needed = "no stride 0, because it is written";
-    if (c & kScattered && i < op_.n_params)
+    // On the host a written argument is copied to and fro, as a result is.
+    const bool is_on_device = plan_.device_kind && i < op_.n_params;
+    if (c & kScattered && is_on_device) {
       needed =
-          "stride 1 in its last dimension and no negative stride, because "
-          "it is written";
-    if (is_dense && c != kContiguous) needed = "contiguous memory, because it is written";
+          "stride 1 in its last dimension and no negative stride, because it is written on a "
+          "device";
+    }
+    if (is_dense && c != kContiguous && is_on_device) {
+      needed = "contiguous memory, because it is written on a device";
+    }
     if (!needed) return;
     Refuse(std::string(EntryName(op_, i)) + " is " + Show(t) + " with strides " + ShowStrides(t) +
            ", but must have " + needed + ". Try a contiguous tensor.");
@@ -197,7 +198,7 @@ class Planner {
       const anyop_value& v = frame_[i];
       if (v.tag == ANYOP_TENSORS && IsTensor(p.kind)) plan_.has_lists = true;
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
-        std::int64_t bytes = t.dtype.bits / 8;  // CheckPlace has seen that the product fits
+        std::int64_t bytes = Bytes(t.dtype);  // CheckPlace has seen that the product fits
         for (int d = 0; d < t.ndim; ++d) bytes *= t.shape[d];
         moved_bytes_ += double(bytes);
         has_mut |= p.is_mut;
@@ -218,7 +219,7 @@ class Planner {
   }
   void AddSlot(int i, bool is_contiguous, bool is_written, DLDataType dtype, std::int64_t bytes) {
     TensorSlot slot{
-        std::uint8_t(i), is_contiguous, is_written, std::uint8_t(dtype.bits / 8 - 1), bytes, 0};
+        std::uint8_t(i), is_contiguous, is_written, std::uint8_t(AlignmentOf(dtype) - 1), bytes, 0};
     if (i >= op_.n_params && is_contiguous) slot.over = OverSlots(i - op_.n_params);
     slot.over |= 1ull << plan_.n_slots;
     plan_.written_slots |= std::uint64_t(is_written && bytes > 0) << plan_.n_slots;
@@ -247,7 +248,7 @@ class Planner {
       const DLTensor& t = *frame_[s.index].t;
       if (!(form_->results[std::size_t(result)].over >> s.index & 1)) continue;
       if (t.ndim != r.rank || !std::equal(r.shape, r.shape + r.rank, t.shape)) continue;
-      if (t.dtype.bits == 8 * Bytes(r.dtype)) over |= 1ull << k;
+      if (Bytes(t.dtype) == Bytes(r.dtype)) over |= 1ull << k;
     }
     return over;
   }
@@ -410,13 +411,15 @@ bool IsCopied(const Plan& plan, int i, const DLTensor& tensor) {
   const bool is_planned = plan.copied >> i & 1;
   if (i >= plan.op->n_params) return is_planned;
   const Param& param = plan.op->contract->forms[std::size_t(plan.form)].params[std::size_t(i)];
-  if (param.is_mut) return false;  // never copied: what no kernel takes as it lies was refused
   // Of a list the plan's bit says that some element is copied: each is looked at again.
   const bool is_alone = param.kind == ParamKind::kTensor;
-  return (is_planned && (is_alone || NeedsCopy(param, tensor))) || IsMisaligned(tensor);
+  const bool has_copy = is_planned && (is_alone || NeedsCopy(param, tensor));
+  return has_copy || (!param.is_mut && IsMisaligned(tensor));  // which CheckMemory refuses
 }
 
-bool IsMisaligned(const DLTensor& t) { return AddressOf(t) & std::uintptr_t(t.dtype.bits / 8 - 1); }
+bool IsMisaligned(const DLTensor& t) {
+  return AddressOf(t) & std::uintptr_t(AlignmentOf(t.dtype) - 1);
+}
 
 double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise) {
   if (e.node.empty() || e.node[std::size_t(plan.form)] < 0) return otherwise;

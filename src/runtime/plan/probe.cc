@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "anyop/storage.h"
 #include "platform/arena.h"
 #include "platform/error.h"
 #include "runtime/plan/make_plan.h"
@@ -98,7 +99,7 @@ class PrivateCall {
   void Fill(DLTensor& t) {
     std::int64_t n = 1;
     for (int d = 0; d < t.ndim; ++d) n *= t.shape[d];
-    const std::size_t bytes = std::size_t(n * (t.dtype.bits / 8)) + 64;
+    const std::size_t bytes = std::size_t(n * Bytes(t.dtype)) + 64;
     memory_.push_back(std::make_unique<char[]>(bytes + 64));
     char* p = memory_.back().get();
     p += 64 - reinterpret_cast<std::uintptr_t>(p) % 64;
@@ -121,13 +122,13 @@ class PrivateCall {
     }
   }
   static void FillFloats(char* p, std::int64_t n, DType dtype) {
-    Visit(dtype, [&](auto zero) {
+    VisitStorage(dtype, [&](auto zero) {
       using E = decltype(zero);
       for (std::int64_t i = 0; i < n; ++i) {
         const float value = float(i % 13 - 6) / 8;
         if constexpr (std::is_same_v<E, double>) {
           reinterpret_cast<E*>(p)[i] = value;
-        } else if constexpr (std::is_constructible_v<E, float>) {
+        } else if constexpr (requires { float(E{}); }) {
           reinterpret_cast<E*>(p)[i] = E(value);
         }
       }

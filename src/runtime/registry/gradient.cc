@@ -19,9 +19,6 @@ class Wiring {
         backward_(gradient.contract->forms[0]) {}
 
   GradientWiring Wire() const {
-    for (const Param& p : forward_.params) {
-      if (p.is_mut) Refuse(op_.name + " writes " + InQuotes(p.name) + ", which nothing can undo");
-    }
     GradientWiring wiring{};
     wiring.op = &gradient_;
     for (int i = 0; i < gradient_.n_params; ++i) AddSource(i, &wiring);
@@ -63,6 +60,10 @@ class Wiring {
              InQuotes(PrimalOf(p.name)) + " or what " + op_.name + " itself calls so");
     }
     if (own >= 0) {
+      if (forward_.params[std::size_t(own)].is_mut) {
+        Refuse("its parameter " + InQuotes(p.name) + " is written by " + op_.name +
+               ", and what was there before is gone");
+      }
       CheckPassed(p, index, own);
       return {GradientSource::kParam, own};
     }
@@ -184,6 +185,10 @@ class Wiring {
     if (forward_.params[std::size_t(target)].kind != ParamKind::kTensor) {
       Refuse("its result " + InQuotes(r.name) +
              " is the gradient of a parameter that is no tensor");
+    }
+    if (forward_.params[std::size_t(target)].is_mut) {
+      Refuse("its result " + InQuotes(r.name) + " is the gradient of a parameter that " + op_.name +
+             " writes");
     }
     if (!r.is_optional) {
       Refuse("its result " + InQuotes(r.name) +

@@ -181,9 +181,15 @@ TEST(Gradient, PlannedTensorsArePlannedThereToo) {
             "the device of a call.");
 }
 
-TEST(Gradient, NeitherSideWritesItsArguments) {
-  EXPECT_EQ(Refusal("f(x: mut f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> (dx: f32[n]?)"),
-            "pair.f writes 'x', which nothing can undo.");
+TEST(Gradient, DoesWithoutWhatIsWritten) {
+  const char* const kForward = "f(x: f32[n], state: mut f32[n]) -> (y: f32[n])";
+  EXPECT_EQ(RegisterError(Pair("w1(x: f32[n], state: mut f32[n]) -> (y: f32[n])", "w1_b",
+                               "w1_b(dy: f32[n], x: f32[n]) -> (dx: f32[n]?)")),
+            "");
+  EXPECT_EQ(Refusal(kForward, "b(dy: f32[n], state: f32[n]) -> (dx: f32[n]?)"),
+            "its parameter 'state' is written by pair.f, and what was there before is gone.");
+  EXPECT_EQ(Refusal(kForward, "b(dy: f32[n]) -> (dstate: f32[n]?)"),
+            "its result 'dstate' is the gradient of a parameter that pair.f writes.");
   EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(dy: mut f32[n]) -> (dx: f32[n]?)"),
             "it writes its parameter 'dy'.");
 }

@@ -168,11 +168,22 @@ TEST(Call, RefusesRepeatedResults) {
             "memory, but it is written. Try a contiguous tensor.");
 }
 
-TEST(Call, RefusesDenseArgumentsThatAreWrittenAndHaveGaps) {
-  const Array x = Counting({2, 2}), gaps = Array::Zeros({2, 4}, DType::kF32).Slice(1, 0, 2);
-  EXPECT_EQ(ErrorOf([&] { (void)Call("testing.accumulate", x, gaps).run(); }),
-            "testing.accumulate: into is f32[2, 2] with strides [4, 1], but must have contiguous "
-            "memory, because it is written. Try a contiguous tensor.");
+TEST(Call, WritesArgumentsWithGapsThroughCopies) {
+  const Array x = Counting({2, 2}), memory = Array::Zeros({2, 4}, DType::kF32);
+  (void)Call("testing.accumulate", x, memory.Slice(1, 0, 2)).run();  // dense
+  (void)Call("testing.accumulate", x, memory.Slice(1, 0, 2).Transpose(0, 1))
+      .run();  // last stride 4
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      EXPECT_EQ(memory.at<float>(i, j), x.at<float>(i, j) + x.at<float>(j, i));
+      EXPECT_EQ(memory.at<float>(i, j + 2), 0);
+    }
+  }
+  Scope scope;
+  scope.strict(true);
+  EXPECT_EQ(ErrorOf([&] { (void)Call("testing.accumulate", x, memory.Slice(1, 0, 2)).run(); }),
+            "testing.accumulate: into is f32[2, 2] with strides [4, 1] and would be copied, which "
+            "strict mode refuses. Try a contiguous tensor.");
 }
 
 TEST(Call, RefusesCopiesThatNoMemoryHolds) {

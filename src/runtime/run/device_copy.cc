@@ -134,7 +134,7 @@ void UnpackOnDevice(const void* from, const DLTensor& to) {
 
 void FillOnDevice(const DLTensor& to, const void* item) {
   const DeviceTarget target(to.device);
-  const std::uint64_t size = std::uint64_t(to.dtype.bits / 8);
+  const std::uint64_t size = std::uint64_t(Bytes(to.dtype));
   const std::uint64_t bytes = std::uint64_t(PackedBytes(to));
   if (bytes) target.Check(target.table().fill(target.stream, BaseOf(to), bytes / size, item, size));
 }

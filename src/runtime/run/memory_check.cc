@@ -46,7 +46,7 @@ class MemoryChecker {
 
   void CheckAlone(const Place& p) const {
     const std::uintptr_t at = AddressOf(*p.tensor);
-    const std::uintptr_t bytes = std::uintptr_t(p.tensor->dtype.bits / 8);
+    const std::uintptr_t bytes = std::uintptr_t(Bytes(p.tensor->dtype));
     if (at & (bytes - 1)) {
       Refuse(NameOf(p) + " is at an address that is no multiple of its " + std::to_string(bytes) +
              "-byte elements, but is written. Try an aligned tensor.");

@@ -48,8 +48,15 @@ class Copies {
     ForCopiedResults([&](int i) { frame[i].t = Room(*frame_[i].t); });
   }
   int count() const { return count_; }
-  // Brings the results of `frame` to where the caller wants them.
+  // Brings the results of `frame` to where the caller wants them, and what it wrote elsewhere.
   void Finish(const anyop_value* frame) const {
+    for (int i = 0; i < plan_.op->n_params; ++i) {
+      if (!IsWritten(*plan_.op, plan_, i)) continue;
+      const anyop_value &own = frame_[i], &made = frame[i];
+      if (own.tag == ANYOP_TENSOR) BringBack(i, *made.t, *own.t);
+      if (own.tag != ANYOP_TENSORS) continue;
+      for (std::uint32_t k = 0; k < own.count; ++k) BringBack(i, *made.ts[k], *own.ts[k]);
+    }
     ForCopiedResults([&](int i) { CopyFromPacked(frame[i].t->data, *frame_[i].t); });
   }
 
@@ -75,6 +82,9 @@ class Copies {
     for (int i = plan_.op->n_params; i < plan_.op->n_params + plan_.op->n_results; ++i) {
       if (frame_[i].tag == ANYOP_TENSOR && IsCopied(plan_, i, *frame_[i].t)) f(i);
     }
+  }
+  void BringBack(int i, const DLTensor& copy, const DLTensor& to) const {
+    if (IsCopied(plan_, i, to)) CopyFromPacked(copy.data, to);
   }
   char* Take(std::int64_t bytes) {
     char* taken = at_;
@@ -185,7 +195,7 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched,
     CountersOf(op, plan).copies.Add(std::uint64_t(copies.count()));
   }
   CheckDataAndRun(op, plan, frame, watched);
-  copies.Finish(frame);
+  if (copies.bytes()) copies.Finish(frame);
 }
 
 }  // namespace anyop

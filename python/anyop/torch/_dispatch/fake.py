@@ -13,7 +13,6 @@ from anyop import _anyop, symbolic
 from anyop.hosting import shapes
 from anyop.torch._dispatch.operators import (
     NAMES,
-    TORCH_DTYPES,
     Call,
     Operator,
     described,
@@ -52,7 +51,7 @@ class Fake:
             if self.overload or is_declined:
                 made.append(None)
             else:
-                made.append(torch.empty(shape, dtype=TORCH_DTYPES[dtype], device=device))
+                made.append(torch.empty(shape, dtype=NAMES.dtype(dtype), device=device))
         return op.returned(self.overload, made, call.outs)
 
     def device(self, call: Call) -> torch.device:

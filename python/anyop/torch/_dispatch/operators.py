@@ -15,22 +15,9 @@ from anyop.hosting import binding, facts, shapes
 if TYPE_CHECKING:
     from anyop.hosting.gradient import Gradient
 
-DTYPES: dict[torch.dtype, str] = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.float8_e4m3fn: "f8e4m3",
-    torch.float8_e5m2: "f8e5m2",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "u8",
-    torch.bool: "bool",
-}
-TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
-NAMES = shapes.DTypes(DTYPES, lambda dtype: str(dtype).removeprefix("torch."))
+NAMES = shapes.DTypes.of_module("PyTorch", torch)
+DTYPES: Mapping[torch.dtype, str] = NAMES.names
+TORCH_DTYPES: Mapping[str, torch.dtype] = NAMES.by_name
 
 
 class Call(NamedTuple):

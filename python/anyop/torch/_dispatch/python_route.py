@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from anyop import _anyop
 from anyop.hosting import gradient, shapes
 from anyop.torch._dispatch import autocast, texts
-from anyop.torch._dispatch.operators import NAMES, TORCH_DTYPES, Call, Operator, dtype_name
+from anyop.torch._dispatch.operators import NAMES, Call, Operator, dtype_name
 from anyop.torch._route import route
 
 WORDING = gradient.Wording(
@@ -43,6 +43,7 @@ def register(op: Operator, implement: Implement) -> None:
             implement(name, "CompositeExplicitAutograd", kernel)
         if overload or op.written:
             implement(name, "ADInplaceOrView", _BumpVersions(op, overload), True)
+        if overload or (op.written and op.wiring is None):
             implement(name, "Autograd", _RefuseGradients(op, overload), True)
         else:
             implement(name, "Autograd", _Differentiate(op), True)
@@ -75,7 +76,7 @@ class _Kernel:
         return op.returned(self.overload, made, call.outs)
 
     def allocate(self, dtype: str, shape: tuple[int, ...]) -> Any:
-        t = torch.empty(shape, dtype=TORCH_DTYPES[dtype])
+        t = torch.empty(shape, dtype=NAMES.dtype(dtype))
         return t, self.describe("", t)
 
     def describe(self, name: str, t: torch.Tensor) -> Any:

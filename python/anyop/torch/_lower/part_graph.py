@@ -18,9 +18,9 @@ from anyop.torch._nodes.memory import random_or_effect
 from anyop.torch._nodes.sizes import Unconverted, signature_text, symbols_of
 from anyop.torch._nodes.tensor_types import graph_dtype
 
-# Of an operator's 40 (kMaxParams of include/anyop/signature.h), the part's number and the token of
+# Of an operator's 56 (kMaxParams of include/anyop/signature.h), the part's number and the token of
 # random numbers take two.
-MAX_PARAMETERS = 38
+MAX_PARAMETERS = 54
 
 
 class PartGraph:
