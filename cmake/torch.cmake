@@ -6,7 +6,7 @@ install(DIRECTORY bindings/torch bindings/vllm DESTINATION anyop/bindings
         FILES_MATCHING PATTERN "*.h" PATTERN "*.cc")
 install(DIRECTORY devices/npu/torch DESTINATION anyop/devices/npu
         FILES_MATCHING PATTERN "*.h" PATTERN "*.cc")
-install(FILES devices/npu/aclnn/objects.h devices/npu/aclnn/operator.h
+install(FILES devices/npu/aclnn/objects.h devices/npu/aclnn/operator.h devices/npu/aclnn/types.h
         DESTINATION anyop/devices/npu/aclnn)
 install(DIRECTORY devices/virtual/torch DESTINATION anyop/devices/virtual
         FILES_MATCHING PATTERN "*.h" PATTERN "*.cc")

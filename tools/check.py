@@ -200,7 +200,7 @@ def vllm_tests(tally: Tally, tier: int, marks: str) -> None:
         print(f"  left to --all: {rest}")
 
 
-def npu_tests(tally: Tally, tier: int) -> None:
+def npu_tests(tally: Tally, tier: int, marks: str) -> None:
     """In an environment of its own, with --all: making it takes three minutes, a download of torch
     and the compilation of kernels among them.
     """
@@ -214,7 +214,7 @@ def npu_tests(tally: Tally, tier: int) -> None:
         tally.skipped += 1
         return
     title, tests = "torch_npu tests", ROOT / "python" / "tests" / "npu"
-    pytest(tally, title, tests, python=python, env={"ANYOP_NPU": "1"})
+    pytest(tally, title, "-m", marks, tests, python=python, env={"ANYOP_NPU": "1"})
 
 
 def report_frameworks() -> None:
@@ -312,7 +312,7 @@ def main() -> int:
         ahead.wait()
         mindspore_tests(tally, tier, marks[tier])
         vllm_tests(tally, tier, marks[tier])
-        npu_tests(tally, tier)
+        npu_tests(tally, tier, marks[tier])
         other_builds_in_time(tally, tier, start)
     if tier == ALL:
         tally.step("clang-tidy", tidy)

@@ -29,3 +29,11 @@ extern "C" void anyop_npu_unsupported_class(const char* name) {
   std::free(readable);
   throw std::runtime_error("virtual NPU: " + text + " is not supported.");
 }
+
+// torch_npu warns of what is kUnsupported and goes on, as if the capture had begun.
+extern "C" __attribute__((visibility("default"))) int aclmdlRICaptureBegin(void*, int) {
+  return npu::Fail(
+      npu::kInvalid,
+      "aclmdlRICaptureBegin: the virtual NPU captures no graphs. Try torch.compile, or "
+      "the program without torch.npu.graph.");
+}

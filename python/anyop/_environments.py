@@ -150,6 +150,11 @@ class Environment:
     def _clean(self) -> None:
         """Removes what only the installation needed."""
 
+    def _reason(self, lines: Sequence[str]) -> str:
+        """Why a step failed, by what it has printed."""
+        errors = [line.strip() for line in lines if line.startswith("ERROR")] or lines[-1:]
+        return " ".join(errors[:2]).strip()
+
     def _advice(self, lines: Sequence[str]) -> str:
         """What to try, by what a failed step has printed; begins with a blank."""
         text = "".join(lines)
@@ -208,10 +213,9 @@ class Environment:
             took = f"{time.monotonic() - start:.0f} s"
             file.write(f"$ {' '.join(command)}\n{''.join(lines)}{title}: {took}\n\n")
         if code:
-            errors = [line.strip() for line in lines if line.startswith("ERROR")] or lines[-1:]
             raise anyop.NotAvailable(
-                f"{self.who}: {title} cannot be installed in {self.folder}: "
-                f"{' '.join(errors[:2]).strip()} The whole output is in {log}.{self._advice(lines)}"
+                f"{self.who}: {title} cannot be installed in {self.folder}: {self._reason(lines)} "
+                f"The whole output is in {log}.{self._advice(lines)}"
             )
 
 

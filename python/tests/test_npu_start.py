@@ -253,7 +253,37 @@ def test_torch_for_cuda_is_refused_beside_2_14(tmp_path: Path) -> None:
 )
 def test_index_without_such_a_torch(tmp_path: Path, line: str) -> None:
     made = environments.environment(tmp_path / "new", "2.14")
-    assert made._advice([f"{line}\n"]) == f" Try --index {_environments.PYTORCH}."
+    assert made._reason([f"{line}\n"]) == (
+        "torch_npu 2.14.0 needs a torch without CUDA, 2.14.0+cpu, and no index that pip reaches "
+        "has it."
+    )
+    there = f" Try --index {_environments.PYTORCH}"
+    assert made._advice([f"{line}\n"]) == f"{there}, or --version 2.13.0."
+    silent = f"WARNING: Connection refused\n{line}\n"
+    assert made._advice([silent]).endswith("with a network, or --index, or --version 2.13.0.")
+    older = environments.environment(tmp_path / "new", "2.13")
+    line = line.replace("2.14.0+cpu", "2.13.0")
+    assert older._reason([f"{line}\n"]) == line and older._advice([f"{line}\n"]) == f"{there}."
+
+
+def test_version_whose_torch_no_index_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip itself, without any index."""
+    monkeypatch.setattr(environments, "answers", lambda index: False)
+    monkeypatch.setattr(environments, "IS_CUDA_USUAL", True)
+    for name, value in {
+        "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "1",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    folder = tmp_path / "new"
+    with pytest.raises(anyop.NotAvailable) as error:
+        environments.environment(folder, "2.14").install("", lambda step, line: None)
+    assert str(error.value) == (
+        f"anyop.npu: torch cannot be installed in {folder}: torch_npu 2.14.0 needs a torch without "
+        "CUDA, 2.14.0+cpu, and no index that pip reaches has it. The whole output is in "
+        f"{folder}/install.log. Try --index {_environments.PYTORCH}, or --version 2.13.0."
+    )
 
 
 @pytest.mark.parametrize("is_there", [False, True])

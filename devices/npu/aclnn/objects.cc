@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "devices/npu/acl.h"
+#include "types.h"
 
 using namespace npu;
 
@@ -67,38 +68,6 @@ void Register(const void* object) {
 bool Forget(const void* object) {
   const std::lock_guard lock(g_mutex);
   return Live().erase(object) > 0;
-}
-
-std::size_t BytesOf(int dtype) {
-  switch (dtype) {
-    case 2:   // int8
-    case 4:   // uint8
-    case 12:  // bool
-    case 34:  // hifloat8
-    case 35:  // float8_e5m2
-    case 36:  // float8_e4m3fn
-    case 37:  // float8_e8m0
-      return 1;
-    case 1:   // float16
-    case 6:   // int16
-    case 7:   // uint16
-    case 27:  // bfloat16
-      return 2;
-    case 0:   // float32
-    case 3:   // int32
-    case 8:   // uint32
-    case 33:  // complex32
-      return 4;
-    case 9:   // int64
-    case 10:  // uint64
-    case 11:  // float64
-    case 16:  // complex64
-      return 8;
-    case 17:  // complex128
-      return 16;
-    default:
-      return 0;
-  }
 }
 
 }  // namespace npu
@@ -177,13 +146,13 @@ ACL int aclSetRawTensorAddr(aclTensor* tensor, void* data) {
 // ---- Numbers and lists of numbers.
 
 ACL aclScalar* aclCreateScalar(void* value, int dtype) {
-  const std::size_t bytes = BytesOf(dtype);
-  if (bytes == 0) {
+  const Type* const type = FindType(dtype);
+  if (!type) {
     Fail(kInvalid, "aclCreateScalar: the virtual NPU knows no type " + std::to_string(dtype) + ".");
     return nullptr;
   }
   aclScalar scalar = {{}, dtype};
-  std::memcpy(scalar.bytes, value, bytes);
+  std::memcpy(scalar.bytes, value, type->bytes);
   return Made(scalar);
 }
 ACL int aclDestroyScalar(const aclScalar* scalar) {

@@ -16,7 +16,7 @@ struct aclTensor {
   std::vector<std::int64_t> sizes, strides;  // of the view, in elements
   std::vector<std::int64_t> storage_sizes;
   std::int64_t offset;  // of the view in the storage, in elements
-  int dtype;            // aclDataType, as documented
+  int dtype;            // aclDataType: types.h
   int format;           // aclFormat
   void* data;           // of the storage
 };
@@ -56,9 +56,6 @@ struct aclOpExecutor {
 };
 
 namespace npu {
-
-// Bytes of an element; 0 where the number is no type that has such, or none that is known.
-std::size_t BytesOf(int dtype);
 
 // Objects that were made and not yet destroyed. One that is none of them is a mistake of the
 // caller, which must not be followed into memory.

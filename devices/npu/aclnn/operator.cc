@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operator.h"
 
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "devices/npu/acl.h"
+#include "types.h"
 
 namespace npu {
 namespace {
@@ -27,16 +27,6 @@ std::set<std::string_view>& Called() {
 }
 
 // ---- Copying the arguments.
-
-// Numbers of aclDataType, as documented.
-bool IsReal(int dtype) { return dtype == 0 || dtype == 1 || dtype == 27; }
-std::string NameOfType(int dtype) {
-  constexpr std::array<const char*, 13> kNames = {"float32", "float16", "int8",   "int32",  "uint8",
-                                                  "",        "int16",   "uint16", "uint32", "int64",
-                                                  "uint64",  "float64", "bool"};
-  const bool is_named = dtype >= 0 && dtype < int(kNames.size()) && *kNames[std::size_t(dtype)];
-  return is_named ? kNames[std::size_t(dtype)] : "type " + std::to_string(dtype);
-}
 
 class Reader {
  public:
@@ -84,13 +74,14 @@ class Reader {
     if (!IsLive(tensor)) return Say(i, "is nothing that was made and not yet destroyed.");
     std::int64_t size = 1;
     for (const std::int64_t n : tensor->sizes) size *= n;
-    if (BytesOf(tensor->dtype) == 0) {
+    const Type* const type = FindType(tensor->dtype);
+    if (!type) {
       return Say(i, "is of type " + std::to_string(tensor->dtype) +
                         ", which the virtual NPU does not have.");
     }
-    if (call_.op.parameters[i].must_be_real && !IsReal(tensor->dtype)) {
-      return Say(i, "is of " + NameOfType(tensor->dtype) +
-                        ", but must be of float32, float16 or bfloat16.");
+    if (call_.op.parameters[i].must_be_real && !type->is_real) {
+      return Say(
+          i, std::string("is of ") + type->name + ", but must be of float32, float16 or bfloat16.");
     }
     if (size > 0 && !tensor->data) return Say(i, "has elements, but no memory.");
     if (size > 0 && PlaceOf(tensor->data) == ANYOP_AT_HOST) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "devices/virtual/torch/table.h"
+#include "element_types.h"
 #include "script.h"
 
 namespace virtual_torch {
@@ -23,45 +24,11 @@ using npu::Kind;
 
 // ---- Types and numbers.
 
-std::optional<at::ScalarType> TypeOf(int dtype) {  // aclDataType, as documented
-  switch (dtype) {
-    case 0:
-      return at::kFloat;
-    case 1:
-      return at::kHalf;
-    case 2:
-      return at::kChar;
-    case 3:
-      return at::kInt;
-    case 4:
-      return at::kByte;
-    case 6:
-      return at::kShort;
-    case 9:
-      return at::kLong;
-    case 11:
-      return at::kDouble;
-    case 12:
-      return at::kBool;
-    case 16:
-      return at::kComplexFloat;
-    case 17:
-      return at::kComplexDouble;
-    case 27:
-      return at::kBFloat16;
-    case 35:
-      return at::kFloat8_e5m2;
-    case 36:
-      return at::kFloat8_e4m3fn;
-    default:
-      return std::nullopt;
-  }
-}
-
 at::ScalarType MustType(const char* name, int dtype) {
-  const auto type = TypeOf(dtype);
-  TORCH_CHECK(type, name, " is of type ", dtype, ", which the virtual NPU does not compute with.");
-  return *type;
+  const npu::Type* const type = npu::FindType(dtype);
+  TORCH_CHECK(type && *type->torch, name, " is of ", npu::NameOfType(dtype),
+              ", which the virtual NPU does not compute with.");
+  return TypeNamed(type->torch);
 }
 
 at::Scalar Number(const char* name, const aclScalar& scalar) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string_view>
 
 #include "devices/virtual/torch/boxed.h"
@@ -53,10 +54,20 @@ bool IsOneOf(const auto& names, std::string_view name) {
 }
 
 // The definition of an operator by others, in whose place torch_npu has put a kernel of its own.
-void Composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  // A key that no library has kernels for: what is found there is the definition.
-  op.getComputedKernelForDispatchKey(DispatchKey::AutogradIPU).callBoxed(op, keys, stack);
-}
+class Composite final : public c10::OperatorKernel {
+ public:
+  explicit Composite(const c10::OperatorHandle& op)
+      // A key that no library has kernels for: what is found there is the definition. To ask for it
+      // writes to a list of the kernel's that torch does not lock: no call may.
+      : definition_(op.getComputedKernelForDispatchKey(DispatchKey::AutogradIPU)) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    definition_.callBoxed(op, keys, stack);
+  }
+
+ private:
+  const c10::SafeKernelFunction definition_;
+};
 
 at::Tensor& Copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   CopyFrom(from, to, non_blocking);
@@ -90,7 +101,7 @@ class Registration {
     if (has(DispatchKey::CPU) || IsOneOf(kWhole, name)) {
       aten_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&Boxed>());
     } else if (is_defined) {
-      RegisterDefinition(name, is_theirs, has(DispatchKey::AutogradPrivateUse1));
+      RegisterDefinition(op, name, is_theirs, has(DispatchKey::AutogradPrivateUse1));
     } else if (is_theirs && is_composite) {
       aten_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&Boxed>());
     }
@@ -102,8 +113,11 @@ class Registration {
   }
 
  private:
-  void RegisterDefinition(const std::string& name, bool is_theirs, bool is_theirs_to_derive) {
-    const auto function = [] { return torch::CppFunction::makeFromBoxedFunction<&Composite>(); };
+  void RegisterDefinition(const c10::OperatorHandle& op, const std::string& name, bool is_theirs,
+                          bool is_theirs_to_derive) {
+    const auto function = [&] {
+      return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Composite>(op));
+    };
     if (is_theirs_to_derive) autograd_.impl(name.c_str(), function());
     if (is_theirs || is_theirs_to_derive) aten_.impl(name.c_str(), function());
   }

@@ -5,9 +5,13 @@
 #include <torch/csrc/jit/frontend/resolver.h>
 #include <torch/csrc/jit/frontend/sugared_value.h>
 
-#include <map>
+#include <algorithm>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <utility>
+
+#include "element_types.h"
 
 namespace virtual_torch::aclnn {
 namespace {
@@ -63,21 +67,24 @@ std::string SourceOf(const npu::Operator& op) {
   return source + "):\n" + op.script;
 }
 
+std::optional<at::ScalarType> TypeOfScripts(std::string_view name) {
+  if (name == "boolean") name = "bool";  // to TorchScript that is a function
+  const auto type = std::ranges::find(npu::kTypes, name, &npu::Type::name);
+  if (type == npu::kTypes.end() || !*type->torch) return std::nullopt;
+  return TypeNamed(type->torch);
+}
+
 // What names mean: torch's operators, anyop's, torch's types of elements, and shared functions.
 struct Names final : Resolver {
   explicit Names(CompilationUnit& unit) : unit(unit) {}
 
   std::shared_ptr<SugaredValue> resolveValue(const std::string& name, GraphFunction& function,
                                              const SourceRange& at) override {
-    static const std::map<std::string, at::ScalarType> kTypes = {
-        {"float32", at::kFloat},  {"float16", at::kHalf}, {"bfloat16", at::kBFloat16},
-        {"float64", at::kDouble}, {"int8", at::kChar},    {"int32", at::kInt},
-        {"int64", at::kLong},     {"boolean", at::kBool}};
     if (name == "torch") return std::make_shared<BuiltinModule>("aten");
     if (name == "anyop" || name == "anyop_npu") return std::make_shared<BuiltinModule>(name);
-    if (const auto type = kTypes.find(name); type != kTypes.end()) {
+    if (const std::optional<at::ScalarType> type = TypeOfScripts(name)) {
       return std::make_shared<SimpleValue>(
-          function.graph()->insertConstant(std::int64_t(type->second), at));
+          function.graph()->insertConstant(std::int64_t(*type), at));
     }
     if (Function* const found = unit.find_function(c10::QualifiedName(name))) {
       return std::make_shared<FunctionValue>(found);

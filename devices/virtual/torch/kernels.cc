@@ -9,6 +9,8 @@
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_cpu_dispatch.h>
 #include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
@@ -85,6 +87,12 @@ void RecordStream(at::Tensor& self, c10::Stream stream) {
   DeviceMemory().recordStream(self.storage().data_ptr(), stream);
 }
 
+// torch's own definition asks for _copy_from, which for a conjugated tensor asks for this.
+at::Tensor& Copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  CopyFrom(from, to, non_blocking);
+  return to;
+}
+
 // ---- Values.
 
 at::Scalar Item(const at::Tensor& self) { return self.cpu().item(); }
@@ -118,6 +126,7 @@ void RegisterAten() {
   torch::Library& m = OpenFor("aten", c10::DispatchKey::PrivateUse1);
   m.impl("empty.memory_format", &Empty);
   m.impl("empty_strided", &EmptyStrided);
+  m.impl("copy_", &Copy);
   m.impl("_copy_from", &CopyFrom);
   m.impl("_copy_from_and_resize", &CopyFromAndResize);
   m.impl("_local_scalar_dense", &Item);
@@ -125,6 +134,8 @@ void RegisterAten() {
   m.impl("zero_", &Zero);
   m.impl("as_strided", &AsStrided);
   m.impl("view", &View);
+  m.impl("view_as_complex", &at::native::view_as_complex);
+  m.impl("view_as_real", &at::native::view_as_real);
   m.impl("_reshape_alias", &ReshapeAlias);
   m.impl("unfold", &at::native::unfold);
   m.impl("resize_", &ResizeTo);
@@ -132,6 +143,12 @@ void RegisterAten() {
   m.impl("set_.source_Storage", &SetStorage);
   m.impl("set_.source_Storage_storage_offset", &SetStorageAt);
   m.impl("record_stream", &RecordStream);
+  // The first two choose by device what they call. The CPU has kernels for the others, which round
+  // otherwise than their definitions by other operators.
+  for (const char* const name :
+       {"convolution", "convolution_backward", "native_layer_norm", "native_group_norm"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&Boxed>());
+  }
 }
 
 // Without the fallthrough every operator fails inside of torch.autocast on the device.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyop
 from anyop import _environments
-from anyop._environments import PYTORCH, Step
+from anyop._environments import NO_TORCH, PYTORCH, Step
 from anyop._packages import data_root
 from anyop.npu import startup
 
@@ -75,6 +75,24 @@ class Environment(_environments.Environment):
         # torch_npu itself names no packages that it needs.
         listed = [*pip, "--no-deps", "-r", str(requirements(self.version))]
         yield Step("torch_npu", listed, {})
+
+    def _lacks_torch(self, lines: Sequence[str]) -> bool:
+        """Whether pip has found no torch without CUDA, which is on PyTorch's own index."""
+        text = "".join(lines)
+        return self.version in WITHOUT_CUDA and any(sign in text for sign in NO_TORCH)
+
+    def _reason(self, lines: Sequence[str]) -> str:
+        if not self._lacks_torch(lines):
+            return super()._reason(lines)
+        return (
+            f"torch_npu {self.version} needs a torch without CUDA, {SUPPORTED[self.version]}+cpu, "
+            "and no index that pip reaches has it."
+        )
+
+    def _advice(self, lines: Sequence[str]) -> str:
+        advice = super()._advice(lines)
+        other = f", or --version {DEFAULT}." if self._lacks_torch(lines) else ""
+        return advice.removesuffix(".") + other if other else advice
 
     def _contents(self) -> dict[str, str]:
         return {

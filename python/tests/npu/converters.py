@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import opinfo
+from opinfo import table
 
 EACH = 4  # of a slice
 CHUNK = 60
@@ -35,8 +35,8 @@ EXCEPTIONS = {
     "sparse.mm.reduce": "sparse tensors are not there",
     "sparse.sampled_addmm": "sparse tensors are not there",
 }
-# Results without values: see opinfo.py.
-RANDOM = (*opinfo.WITHOUT_VALUES, "native_dropout", "rand")
+# Results without values: see opinfo_device.py.
+RANDOM = (*table.WITHOUT_VALUES, "native_dropout", "rand")
 Flat = Callable[..., tuple[Any, ...]]
 
 
@@ -52,7 +52,7 @@ def declared() -> dict[str, Any]:
 
 
 def names() -> list[str]:
-    return [*declared(), *(opinfo.name_of(op) for op in opinfo.entries())]
+    return [*declared(), *(table.name_of(op) for op in table.entries())]
 
 
 def samples(name: str, count: int) -> Iterator[tuple[Any, Any, Any]]:
@@ -66,8 +66,8 @@ def samples(name: str, count: int) -> Iterator[tuple[Any, Any, Any]]:
         for call in small if count > 1 else small[-1:]:
             yield op, *call
         return
-    op = next(entry for entry in opinfo.entries() if opinfo.name_of(entry) == name)
-    known = [d for d in (getattr(torch, one) for one in opinfo.DTYPES) if d in op.dtypes]
+    op = next(entry for entry in table.entries() if table.name_of(entry) == name)
+    known = [d for d in (getattr(torch, one) for one in table.DTYPES) if d in op.dtypes]
     made = op.sample_inputs("cpu", known[0] if known else torch.float32, requires_grad=False)
     for sample in itertools.islice(made, count):
         yield op, (sample.input, *sample.args), sample.kwargs
@@ -129,7 +129,7 @@ class Sample:
         given = []
         for i in self.places:
             x = self.leaves[i].detach()
-            x = x.clone() if device == "cpu" else opinfo.on_device(x)
+            x = x.clone() if device == "cpu" else table.on_device(x, "npu")
             given.append(x.requires_grad_(has_gradients and x.is_floating_point()))
 
         def call(*tensors: Any) -> tuple[Any, ...]:

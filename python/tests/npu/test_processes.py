@@ -334,6 +334,32 @@ print("the end", flush=True)
     assert time.monotonic() - started < 60
 
 
+def test_threads_that_call_at_once() -> None:
+    """Of an operator that torch defines by others, and that does nothing here; TorchScript holds no
+    lock of Python's meanwhile.
+    """
+    ran = run(
+        """
+import threading, torch
+calls = torch.jit.CompilationUnit('''
+def calls(x, n: int):
+    for _ in range(n):
+        x = x.contiguous()
+    return x
+''').calls
+x = torch.ones(2, 2, device="npu")
+calls(x, 2), calls(x, 2)
+right = []
+work = lambda: right.append((calls(x, 5000) @ x).sum().item() == 8)
+threads = [threading.Thread(target=work) for _ in range(4)]
+[one.start() for one in threads]
+[one.join() for one in threads]
+print(right)
+"""
+    )
+    assert ran.stdout == f"{[True] * 4}\n", (ran.returncode, ran.stderr[-2000:])
+
+
 def test_operator_that_is_missing_is_told_by_the_queue() -> None:
     started = time.monotonic()
     ran = run(

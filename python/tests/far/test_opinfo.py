@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's own table of operators (OpInfo) on the device: each entry as on the CPU. The virtual NPU
+beneath torch_npu has the same kernels (python/tests/npu/opinfo.py).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import opinfo_device
+import pytest
+import torch
+
+EACH = 20  # of a slice
+DEVICE = "far"
+_JITERATOR = "is there for CUDA alone"
+_SPARSE = "sparse tensors are not there"
+_NO_CPU = "the CPU has none"
+EXCEPTIONS = {
+    "jiterator_2inputs_2outputs": _JITERATOR,
+    "jiterator_4inputs_with_extra_args": _JITERATOR,
+    "jiterator_binary": _JITERATOR,
+    "jiterator_binary_return_by_ref": _JITERATOR,
+    "jiterator_unary": _JITERATOR,
+    "sparse.mm.reduce": _SPARSE,
+    "sparse.sampled_addmm": _SPARSE,
+    "to_sparse": _SPARSE,
+    "torch.ops.aten._efficient_attention_forward": _NO_CPU,
+    "torch.ops.aten._flash_attention_forward": _NO_CPU,
+}
+
+
+def differing(entries: Sequence[Any], samples: int) -> dict[str, str]:
+    """What went wrong, by the entry's name."""
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in entries:
+            torch.manual_seed(0)
+            try:
+                opinfo_device.compare(op, samples, DEVICE)
+                torch.accelerator.synchronize()
+            except Exception as error:
+                found[opinfo_device.name_of(op)] = f"{type(error).__name__}: {error}"[:300]
+    return found
+
+
+def test_a_slice_of_the_table_agrees_with_the_cpu() -> None:
+    found = differing(opinfo_device.entries()[::EACH], 1)
+    assert {name: why for name, why in found.items() if name not in EXCEPTIONS} == {}
+
+
+@pytest.mark.exhaustive
+def test_all_of_the_table_agrees_with_the_cpu() -> None:
+    assert differing(opinfo_device.entries(), 3).keys() == EXCEPTIONS.keys()
