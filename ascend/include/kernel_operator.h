@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "anyop_ascend/blocks.h"
 #include "anyop_ascend/cast.h"
 #include "anyop_ascend/compare.h"
 #include "anyop_ascend/copy.h"
@@ -21,6 +22,7 @@
 #include "anyop_ascend/gather.h"
 #include "anyop_ascend/launch.h"
 #include "anyop_ascend/macros.h"
+#include "anyop_ascend/process.h"
 #include "anyop_ascend/proposals.h"
 #include "anyop_ascend/queue.h"
 #include "anyop_ascend/reduce.h"

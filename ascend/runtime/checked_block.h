@@ -52,7 +52,8 @@ struct CheckedBlock : FiberBlock {
   std::vector<std::uint32_t> others;  // [blocks][pipes]: known complete there; empty: nothing
   std::unordered_map<std::uint64_t, CachedLine> cache;
   std::unordered_map<std::uint64_t, std::vector<CleanedBytes>> cleaned;
-  std::uint32_t extent = 0;  // looked up last
+  std::uint32_t extent = 0;        // looked up last
+  std::uint32_t atomic_place = 0;  // of the last SetAtomicAdd and its like
 
   void Reset(std::uint32_t number, std::uint32_t blocks);
   std::uint32_t OffsetOf(const void* at) const {

@@ -53,6 +53,20 @@ void ReportLeftFlags(const CheckedBlock& b) {
   }
 }
 
+// A device may clear the mode between kernels; that it does is not documented.
+void NoteLeftAtomic(const CheckedBlock& b) {
+  if (!b.atomic || !IsNew("atomic-left", b.atomic_place, 0)) return;
+  const std::string place = Shown(b.atomic_place);
+  AddFinding({.kind = "atomic-left",
+              .level = Level::kNote,
+              .here = b.atomic_place,
+              .block = static_cast<int>(b.index),
+              .text = Format("the mode that %s sets is still on at the end of the block: copies of "
+                             "the next kernel may be atomic, too",
+                             place.c_str()),
+              .insert = "SetAtomicNone() behind the copies that it is for"});
+}
+
 void RunTurn(CheckedBlock& b) {
   if (!b.has_begun) TakeCore(b);
   if (sigsetjmp(fault_return, 0)) {
@@ -69,7 +83,10 @@ void RunTurn(CheckedBlock& b) {
   if (!b.has_ended) return;
   block = &b;
   ReportLeftFlags(b);
-  if (!b.was_ended) NoteDirtyLines(b);
+  if (!b.was_ended) {
+    NoteDirtyLines(b);
+    NoteLeftAtomic(b);
+  }
   block = nullptr;
   GiveCoreBack(b);
 }
@@ -77,8 +94,16 @@ void RunTurn(CheckedBlock& b) {
 void ReportLeftIb() {
   for (const auto& [key, sets] : launched->ib) {
     if (sets.empty()) continue;
-    Report("flag-leak", Site("", 0), "IBSet(block %d, event %d) is never waited for", key.first,
-           key.second);
+    const std::uint32_t place = sets.front().place;
+    if (!IsNew("flag-leak", place, 0)) continue;
+    AddFinding({.kind = "flag-leak",
+                .here = place,
+                .text = Format("IBSet(block %d, event %d) at %s is never waited for: the flag "
+                               "stays in the workspace, where the next launch finds it",
+                               key.first, key.second, Shown(place).c_str()),
+                .insert = Format("IBWait(block %d, event %d) in another block, or a condition at "
+                                 "%s",
+                                 key.first, key.second, Shown(place).c_str())});
   }
 }
 

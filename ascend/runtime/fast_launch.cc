@@ -28,18 +28,12 @@ bool RunInline(const LaunchOf& launch, std::uint32_t index) {
   own.count = launch.blocks;
   own.tiling_key = launch.tiling_key;
   own.memory = LocalMemoryOfThread();
+  jmp_buf end;
   block = &own;
-  bool has_ended = true;
-  try {
-    launch.body(launch.argument);
-  } catch (const EndOfBlock&) {
-    has_ended = false;
-  } catch (...) {
-    ReportException(0);
-    has_ended = false;
-  }
+  block_end = &end;
+  const bool is_complete = !setjmp(end) && RunBody(launch, 0);
   block = nullptr;
-  return has_ended;
+  return is_complete;
 }
 
 bool RunIndependent(const LaunchOf& launch) {
@@ -55,10 +49,21 @@ bool RunIndependent(const LaunchOf& launch) {
   return true;
 }
 
-// Blocks that wait for each other, on stacks of their own, in turn.
+// Blocks that may wait for each other, in turn. A block has a stack and local memory from its begin
+// to its end only, as in a library of waiting kernels not all of them wait.
 struct FiberStock {
+  static constexpr std::size_t kMostKept = 1024;
   std::vector<std::unique_ptr<FiberBlock>> blocks;
-  std::vector<std::pair<unsigned char*, unsigned char*>> cores;  // stack and memory
+  std::vector<std::pair<unsigned char*, unsigned char*>> cores;  // free ones: stack and memory
+
+  void TakeCore(FiberBlock& b) {
+    if (cores.empty()) {
+      cores.emplace_back(MapStack(), static_cast<unsigned char*>(MapZeros(kLocalBytes)));
+    }
+    std::tie(b.stack, b.memory) = cores.back();
+    cores.pop_back();
+  }
+  void GiveCoreBack(const FiberBlock& b) { cores.emplace_back(b.stack, b.memory); }
 };
 
 bool RunTogether(const LaunchOf& launch) {
@@ -66,8 +71,7 @@ bool RunTogether(const LaunchOf& launch) {
   if (!stock) stock = new FiberStock;
   Launched run;
   run.of = launch;
-  while (stock->cores.size() < launch.blocks) {
-    stock->cores.emplace_back(MapStack(), static_cast<unsigned char*>(MapZeros(kLocalBytes)));
+  while (stock->blocks.size() < launch.blocks) {
     stock->blocks.push_back(std::make_unique<FiberBlock>());
   }
   for (std::uint32_t i = 0; i < launch.blocks; ++i) {
@@ -76,7 +80,6 @@ bool RunTogether(const LaunchOf& launch) {
     b.index = i;
     b.count = launch.blocks;
     b.tiling_key = launch.tiling_key;
-    std::tie(b.stack, b.memory) = stock->cores[i];
     run.blocks.push_back(&b);
   }
   launched = &run;
@@ -85,8 +88,11 @@ bool RunTogether(const LaunchOf& launch) {
     const std::uint64_t before = run.progress;
     for (FiberBlock* b : run.blocks) {
       if (b->has_ended) continue;
+      if (!b->has_begun) stock->TakeCore(*b);
       Resume(*b);
-      if (b->has_ended) --left;
+      if (!b->has_ended) continue;
+      stock->GiveCoreBack(*b);
+      --left;
     }
     if (left && run.progress == before && !run.is_aborted) {
       ReportDeadlock();
@@ -96,6 +102,7 @@ bool RunTogether(const LaunchOf& launch) {
   launched = nullptr;
   bool is_complete = !run.is_aborted;
   for (const FiberBlock* b : run.blocks) is_complete = is_complete && !b->was_ended;
+  if (stock->blocks.size() > FiberStock::kMostKept) stock->blocks.resize(FiberStock::kMostKept);
   return is_complete;
 }
 

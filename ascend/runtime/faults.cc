@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -25,7 +24,6 @@ constexpr int kTicks = 3;  // seconds of the processor without a call of an inst
 constexpr std::size_t kSignalStackBytes = 64 * 1024;
 void* volatile fault_address = nullptr;
 volatile int fault_signal = 0;
-constexpr int kExit = 0;                 // no signal: the kernel ends the process
 volatile std::uintptr_t fault_code = 0;  // of the instruction in the kernel's library; 0: not known
 volatile bool is_searching = false;      // for that instruction
 volatile std::uint64_t seen_steps = 0;
@@ -93,14 +91,6 @@ std::string After(const CheckedBlock& b) {
   return b.place ? " after " + Shown(b.place) : std::string();
 }
 
-// The process ends, and its findings with it: all that is left is to say where.
-void OnExit() {
-  if (!is_in_block || !block) return;
-  const CheckedBlock& b = Current();
-  std::fprintf(stderr, "crash: the kernel calls exit()%s, in block %u\n", After(b).c_str(),
-               b.index);
-}
-
 }  // namespace
 
 FaultCatcher::FaultCatcher() {
@@ -113,8 +103,6 @@ FaultCatcher::FaultCatcher() {
   action.sa_sigaction = OnFault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   for (int i = 0; i < kNumberOfSignals; ++i) sigaction(kSignals[i], &action, &old_[i]);
-  static const int is_watched = std::atexit(OnExit);
-  (void)is_watched;
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGVTALRM;
@@ -170,10 +158,6 @@ Said OfSignal(const CheckedBlock& b) {
                               after.c_str())};
     case SIGFPE:
       return {"fault", Format("an integer is divided by zero%s", after.c_str())};
-    case kExit:
-      return {"crash", Format("the kernel calls exit()%s, in block %u. A device has no process to "
-                              "end: try return",
-                              after.c_str(), b.index)};
     default:
       return OfAddress(b, after);
   }
@@ -195,14 +179,47 @@ void ReportFault() {
 
 }  // namespace anyop_ascend
 
-// `anyop ascend` links kernels so that exit() comes here; `code`: where it is called.
-extern "C" __attribute__((visibility("default"), noreturn)) void anyop_ascend_exit(
-    int status, const void* code) {
+// What functions that end the process are to kernels (process.h). `code`: where one is called.
+namespace {
+
+void EndBlock(const char* function, const void* code) {
   using namespace anyop_ascend;
-  if (is_in_block && block) {
-    fault_signal = kExit;
-    fault_code = reinterpret_cast<std::uintptr_t>(code) - 1;  // behind the call
-    siglongjmp(fault_return, 1);
+  if (!block) return;
+  const std::uint32_t place = is_in_block ? Current().place : 0;  // known with checks alone
+  if (IsNew("crash", place, 0)) {
+    AddFinding({.kind = "crash",
+                .here = place,
+                .block = static_cast<int>(block->index),
+                .text = Format("the kernel calls %s()%s, in block %u. A device has no process to "
+                               "end: try return",
+                               function, place ? After(Current()).c_str() : "", block->index),
+                .insert = "",
+                .code = NameOfCode(reinterpret_cast<std::uintptr_t>(code) - 1)});
   }
+  std::longjmp(*block_end, 1);
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+[[noreturn]] void anyop_ascend_exit(int status) {
+  EndBlock("exit", __builtin_return_address(0));
   std::exit(status);
 }
+[[noreturn]] void anyop_ascend_exit_now(int status) {
+  EndBlock("_exit", __builtin_return_address(0));
+  std::_Exit(status);
+}
+[[noreturn]] void anyop_ascend_quick_exit(int status) {
+  EndBlock("quick_exit", __builtin_return_address(0));
+  std::quick_exit(status);
+}
+[[noreturn]] void anyop_ascend_abort() {
+  EndBlock("abort", __builtin_return_address(0));
+  std::abort();
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -13,25 +13,30 @@ namespace anyop_ascend {
 
 __thread Block* block __attribute__((tls_model("initial-exec"))) = nullptr;
 thread_local Launched* launched = nullptr;
+thread_local jmp_buf* block_end = nullptr;
 
 namespace {
 
 void Enter(unsigned low, unsigned high) {
   auto* entered = reinterpret_cast<FiberBlock*>(std::uintptr_t{high} << 32 | low);
-  try {
-    launched->of.body(launched->of.argument);
-  } catch (const EndOfBlock&) {
-    entered->was_ended = true;
-  } catch (...) {
-    ReportException(entered->place);
-    entered->was_ended = true;
-  }
+  entered->was_ended = setjmp(entered->end) || !RunBody(launched->of, entered->place);
   entered->has_ended = true;
   ++launched->progress;
   swapcontext(&entered->context, &launched->scheduler);
 }
 
 }  // namespace
+
+bool RunBody(const LaunchOf& launch, const std::uint32_t& place) {
+  try {
+    launch.body(launch.argument);
+    return true;
+  } catch (const EndOfBlock&) {
+  } catch (...) {
+    ReportException(place);
+  }
+  return false;
+}
 
 void ReportException(std::uint32_t place) {
   std::string what;
@@ -58,6 +63,7 @@ unsigned char* MapStack() {
 
 void Resume(FiberBlock& resumed) {
   block = &resumed;
+  block_end = &resumed.end;
   if (!resumed.has_begun) {
     resumed.has_begun = true;
     getcontext(&resumed.context);

@@ -3,6 +3,7 @@
 #pragma once
 #include <ucontext.h>
 
+#include <csetjmp>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -23,6 +24,7 @@ constexpr std::uint64_t kStackGuardBytes = 16 * 1024 * 1024;
 
 struct FiberBlock : Block {
   ucontext_t context;
+  jmp_buf end;  // see block_end
   unsigned char* stack = nullptr;
   bool has_begun = false;
   bool has_ended = false;
@@ -35,6 +37,10 @@ struct FiberBlock : Block {
 
 // What blocks wait for each other with. Clocks are empty without checks.
 using Knowledge = std::vector<std::uint32_t>;
+struct IbFlag {
+  Knowledge known;
+  std::uint32_t place;
+};
 struct Launched {
   LaunchOf of;
   std::vector<FiberBlock*> blocks;
@@ -44,10 +50,18 @@ struct Launched {
   std::uint32_t arrived = 0;  // at SyncAll
   std::uint64_t generation = 0;
   Knowledge synced;
-  std::map<std::pair<int, int>, std::deque<Knowledge>> ib;  // block and event
-  std::map<int, std::vector<Knowledge>> cross;              // id: one for each set
+  std::map<std::pair<int, int>, std::deque<IbFlag>> ib;  // block and event
+  std::map<int, std::vector<Knowledge>> cross;           // id: one for each set
 };
 extern thread_local Launched* launched;
+
+// Where the block that runs on this thread ends when it calls exit() and its like. No exception can
+// do it, because callers of exit() are compiled as if it threw none.
+extern thread_local jmp_buf* block_end;
+
+// Runs a block until its end; false if something ended it, such as an exception that leaves it
+// after the instruction at `place`.
+bool RunBody(const LaunchOf& launch, const std::uint32_t& place);
 
 // Reports an exception that leaves a kernel; called while it is handled.
 void ReportException(std::uint32_t place);

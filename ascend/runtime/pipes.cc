@@ -49,7 +49,9 @@ void CheckedBlock::Reset(std::uint32_t number, std::uint32_t blocks) {
   cache.clear();
   cleaned.clear();
   extent = 0;
+  atomic_place = 0;
 }
+void AtomicFrom(Site at) { Current().atomic_place = PlaceOf(at); }
 
 void CountStep(CheckedBlock& b, Site at) {
   b.place = PlaceOf(at);

@@ -78,7 +78,7 @@ int QueueAllocate(Queue& queue, Site at) {
   return number;
 }
 
-bool QueueEnqueue(Queue& queue, int number, Site at) {
+bool QueueEnqueue(Queue& queue, int number, const Passage& passage, Site at) {
   CountStep(Current(), at);
   if (number < 0) {
     Report("queue", at, "EnQue of a tensor that is not of this queue");
@@ -89,24 +89,27 @@ bool QueueEnqueue(Queue& queue, int number, Site at) {
     Report("queue", at, "EnQue of a buffer that is in the queue already");
     return false;
   }
-  if (buffer.state != kHeld) {
-    Report("queue", at, "EnQue of a buffer that is %s",
-           buffer.state == kFree ? "free. Try AllocTensor before" : "taken by DeQue");
+  if (buffer.state == kFree) {
+    Report("queue", at, "EnQue of a buffer that is free. Try AllocTensor before");
+  } else if (buffer.state == kTaken && !passage.is_second_half) {
+    Report("queue", at,
+           "EnQue of a buffer that is taken by DeQue. Where it is computed in place, try EnQue and "
+           "DeQue with positions, from GM to VECIN before and from VECOUT to GM behind");
   }
-  Snapshot(queue.producer, &ClocksOf(queue, number).queued);
+  Snapshot(passage.producer, &ClocksOf(queue, number).queued);
   buffer.state = kQueued;
   queue.order[(queue.first + queue.waiting++) % Queue::kMost] = static_cast<std::int8_t>(number);
   return true;
 }
 
-int QueueDequeue(Queue& queue, Site at) {
+int QueueDequeue(Queue& queue, const Passage& passage, Site at) {
   CountStep(Current(), at);
   if (!queue.waiting) End("queue-empty", "DeQue from an empty queue: nothing was enqueued", at);
   const int number = queue.order[queue.first];
   queue.first = (queue.first + 1) % Queue::kMost;
   --queue.waiting;
   queue.buffer[number].state = kTaken;
-  Join(queue.consumer, ClocksOf(queue, number).queued);
+  Join(passage.consumer, ClocksOf(queue, number).queued);
   return number;
 }
 

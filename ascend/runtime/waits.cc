@@ -109,7 +109,7 @@ void IbSet(int of_block, int event, Site at) {
     Barrier(kAll, at);
     known = KnowledgeOf(Current());
   }
-  launched->ib[{of_block, event}].push_back(std::move(known));
+  launched->ib[{of_block, event}].push_back({std::move(known), PlaceOf(at)});
   ++launched->progress;
 }
 void IbWait(int for_block, int event, Site at) {
@@ -117,7 +117,7 @@ void IbWait(int for_block, int event, Site at) {
   auto& sets = launched->ib[{for_block, event}];
   WaitUntil(Format("IBWait(block %d, event %d)", for_block, event), at,
             [&] { return !sets.empty(); });
-  const Knowledge known = std::move(sets.front());
+  const Knowledge known = std::move(sets.front().known);
   sets.pop_front();
   if (!IsChecked()) return;
   Merge(Current().others, known);

@@ -12,6 +12,8 @@ struct KernelTable {
   void (*pipeline)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, std::uint32_t rows, std::uint32_t n);
   void (*sum_of_blocks)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, GM_ADDR z);
   void (*exp_sum)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y);
+  void (*counts_blocks)(std::uint32_t blocks, GM_ADDR y);
+  void (*ends)(std::uint32_t blocks, GM_ADDR y, std::uint32_t which, std::uint32_t function);
 };
 struct ExampleTable {
   void (*add_custom)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, GM_ADDR z, std::uint32_t n);

@@ -69,6 +69,43 @@ TEST(Builds, ReduceAlike) {
   }
   EXPECT_EQ(results[0], results[1]);
 }
+TEST(Builds, RunAsManyBlocksAsALaunchHasUnlessAllOfThemWait) {
+  constexpr std::uint32_t kMost = 65535, kTooManyThatWait = 1025;
+  for (const bool is_fast : {false, true}) {
+    const KernelTable& kernels = is_fast ? fast::kKernels : checked::kKernels;
+    anyop_ascend_clear();
+    Global<float> x("x", kTooManyThatWait * 64, ANYOP_ASCEND_READ);
+    Global<float> y("y", std::vector<float>(64));
+    anyop_ascend_declare(y.data(), 64 * 4, "y", ANYOP_ASCEND_READ | ANYOP_ASCEND_WRITE);
+    const std::uint32_t blocks = is_fast ? kMost : kTooManyThatWait;
+    kernels.counts_blocks(blocks, y.address());
+    EXPECT_EQ(y[7], static_cast<float>(blocks));
+    EXPECT_EQ(Findings().dump(), "[]");
+    kernels.sum_of_blocks(kTooManyThatWait, x.address(), y.address(), nullptr);
+    ASSERT_EQ(Findings().size(), 1u);
+    EXPECT_EQ(Findings()[0]["text"],
+              "SyncAll among 1025 blocks can not end: all of them must run at the same time");
+  }
+  anyop_ascend_clear();
+}
+TEST(Builds, SayThatAKernelEndsTheProcess) {
+  constexpr const char* kFunctions[] = {"exit", "exit", "_exit", "quick_exit", "_exit", "abort"};
+  for (const bool is_fast : {false, true}) {
+    for (std::uint32_t i = 0; i < std::size(kFunctions); ++i) {
+      anyop_ascend_clear();
+      Global<std::uint8_t> y("y", std::vector<std::uint8_t>(8));
+      anyop_ascend_declare(y.data(), 8, "y", ANYOP_ASCEND_READ | ANYOP_ASCEND_WRITE);
+      (is_fast ? fast::kKernels : checked::kKernels).ends(3, y.address(), 1, i);
+      EXPECT_EQ(y[0] + y[1], 2) << kFunctions[i];
+      const auto found = Findings();
+      ASSERT_EQ(found.size(), 1u) << found.dump(1);
+      EXPECT_EQ(found[0]["kind"], "crash");
+      EXPECT_EQ(found[0]["text"], std::string("the kernel calls ") + kFunctions[i] +
+                                      "(), in block 1. A device has no process to end: try return");
+    }
+  }
+  anyop_ascend_clear();
+}
 TEST(Builds, OfLongBlocksRunOnSeveralThreadsAndGiveTheSame) {
   anyop_ascend_clear();
   const auto checked = Pipeline(checked::kKernels, 40, 400, 4000);

@@ -257,6 +257,101 @@ TEST(Sort, OrdersPairsByScoreAndKeepsTheOrderOfEqualOnes) {
   SortOf<half>(4);
 }
 
+// Every element of 16 blocks, for each width: transposed twice it is where it was.
+template <class T>
+void TransposeBlocks(bool by_addresses) {
+  constexpr int kElements = 32 / sizeof(T), kRepeats = 2;
+  anyop_ascend_clear();
+  OnCore([&](TBuf<>& buffer) {
+    const auto from = buffer.GetWithOffset<T>(2048 / sizeof(T), 0);
+    const auto to = buffer.GetWithOffset<T>(2048 / sizeof(T), 4096);
+    Duplicate(from, T(0), 2048 / sizeof(T));
+    Duplicate(to, T(0), 2048 / sizeof(T));
+    for (int i = 0; i < kRepeats * 16 * kElements; ++i) from.data()[i] = static_cast<T>(i % 127);
+    LocalTensor<T> src[16], dst[16];
+    std::uint64_t src_addresses[16], dst_addresses[16];
+    for (int b = 0; b < 16; ++b) {
+      src[b] = from[b * kElements];
+      dst[b] = to[b * kElements];
+      src_addresses[b] = reinterpret_cast<std::uint64_t>(src[b].GetPhyAddr());
+      dst_addresses[b] = reinterpret_cast<std::uint64_t>(dst[b].GetPhyAddr());
+    }
+    for (const bool high : {false, true}) {
+      const TransDataTo5HDParams params(high, !high, kRepeats, 16, 16);
+      PipeBarrier<PIPE_V>();
+      if (by_addresses) {
+        TransDataTo5HD<T>(dst_addresses, src_addresses, params);
+      } else {
+        TransDataTo5HD<T>(dst, src, params);
+      }
+      for (int r = 0; r < kRepeats; ++r) {
+        const T* x = from.data() + r * 16 * kElements;
+        const T* y = to.data() + r * 16 * kElements;
+        for (int i = 0; i < 16; ++i) {
+          for (int j = 0; j < 16; ++j) {  // what C0 = 16 is: column j of 16 channels
+            if (sizeof(T) == 1) {
+              ASSERT_EQ(y[i * 32 + 16 * high + j], x[j * 32 + 16 * !high + i]) << i << ", " << j;
+            } else if (i < kElements) {
+              ASSERT_EQ(y[i * 16 + j], x[j * kElements + i]) << i << ", " << j;
+            }
+          }
+        }
+      }
+    }
+  });
+  EXPECT_EQ(Findings().dump(), "[]");
+}
+TEST(TransDataTo5HD, PutsChannelsBehindEachOther) {
+  for (const bool by_addresses : {false, true}) {
+    TransposeBlocks<std::int8_t>(by_addresses);
+    TransposeBlocks<half>(by_addresses);
+    TransposeBlocks<float>(by_addresses);
+  }
+}
+TEST(TransDataTo5HD, FindsABlockOutsideOfItsBufferAndOneThatNobodyWrote) {
+  anyop_ascend_clear();
+  OnCore([](TBuf<>& buffer) {
+    const auto t = buffer.Get<half>();
+    Duplicate(t, half(1), 15 * 16);
+    PipeBarrier<PIPE_V>();
+    LocalTensor<half> src[16], dst[16];
+    for (int b = 0; b < 16; ++b) {
+      src[b] = t[b * 16];
+      dst[b] = t[1024 + b * 16];
+    }
+    TransDataTo5HD<half>(dst, src, TransDataTo5HDParams());
+    dst[3].GetValue(15);
+    dst[5] = t[32768];
+    TransDataTo5HD<half>(dst, src, TransDataTo5HDParams());
+  });
+  std::vector<std::string> kinds;
+  for (const auto& finding : Findings()) kinds.push_back(finding["kind"]);
+  EXPECT_EQ(kinds, (std::vector<std::string>{"undefined-read", "ub-out-of-bounds"}));
+  anyop_ascend_clear();
+}
+TEST(InitGlobalMemory, FillsBeforeTheFirstBufferAndNowhereElse) {
+  for (const std::uint32_t elements : {1u, 7u, 8192u, 20001u}) {
+    anyop_ascend_clear();
+    Global<half> y("y", 3 * elements, ANYOP_ASCEND_WRITE | ANYOP_ASCEND_WHOLE);
+    OnCores(3, [&] {
+      TPipe pipe;
+      auto mine = y.tensor()[GetBlockIdx() * elements];
+      InitGlobalMemory(mine, elements, half(GetBlockIdx() + 1));
+    });
+    for (std::uint32_t i = 0; i < 3 * elements; ++i) ASSERT_EQ(y[i], half(i / elements + 1)) << i;
+    EXPECT_EQ(Findings().dump(), "[]");
+  }
+  Global<half> y("y", 16, ANYOP_ASCEND_WRITE);
+  OnCore([&](TBuf<>&) {
+    auto all = y.tensor();
+    InitGlobalMemory(all, 16, half(1));
+  });
+  ASSERT_EQ(Findings().size(), 1u);
+  EXPECT_EQ(Findings()[0]["text"],
+            "InitGlobalMemory takes local memory itself, where 65536 bytes are given out. Try to "
+            "call it before InitBuffer");
+  anyop_ascend_clear();
+}
 TEST(Proposals, AreSortedAndMergedOnTheInferenceProductAndNotedElsewhere) {
   anyop_ascend_clear();
   const auto run = [](TBuf<>& buffer) {

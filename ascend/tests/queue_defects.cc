@@ -176,10 +176,45 @@ void ReadsAnEarlierBuffer(GM_ADDR x, GM_ADDR y, bool is_broken) {
   }
 }
 
+// A buffer is filled, computed in place and copied out: each half of the way has positions.
+void ComputesInPlace(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> queue;
+  b.pipe.InitBuffer(queue, 2, 256);
+  for (int round = 0; round < 4; ++round) {
+    auto t = queue.AllocTensor<float>();
+    DataCopy(t, b.x[round * 64], 64);
+    queue.EnQue<TPosition::GM, TPosition::VECIN>(t);
+    t = queue.DeQue<TPosition::GM, TPosition::VECIN, float>();
+    THERE Adds(t, t, 1.0f, 64);
+    if (!is_broken) {
+      queue.EnQue<TPosition::VECOUT, TPosition::GM>(t);
+      t = queue.DeQue<TPosition::VECOUT, TPosition::GM, float>();
+    }
+    HERE DataCopy(b.y[round * 64], t, 64);
+    queue.FreeTensor(t);
+  }
+}
+void ComputesInPlaceWithoutPositions(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> queue;
+  b.pipe.InitBuffer(queue, 1, 256);
+  auto t = queue.AllocTensor<float>();
+  DataCopy(t, b.x, 64);
+  queue.EnQue(t);
+  t = queue.DeQue<float>();
+  HERE if (is_broken) queue.EnQue(t);
+  if (is_broken) t = queue.DeQue<float>();
+  DataCopy(b.y, t, 64);
+  queue.FreeTensor(t);
+}
+
 }  // namespace
 
 std::vector<Defect> QueueDefects() {
   return {
+      {"ComputesInPlace", ComputesInPlace, "race", 1, false, true},
+      {"ComputesInPlaceWithoutPositions", ComputesInPlaceWithoutPositions, "queue"},
       {"NoFree", NoFree, "queue-leak"},
       {"NoDequeue", NoDequeue, "queue-leak"},
       {"NoEnqueue", NoEnqueue, "queue-empty"},

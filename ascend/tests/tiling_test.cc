@@ -74,6 +74,10 @@ IMPL_OP_OPTILING(GatherSizes).Tiling(Gather).TilingParse<GatherInfo>(PrepareGath
 
 static ge::graphStatus NoBlocks(gert::TilingContext*) { return ge::GRAPH_SUCCESS; }
 IMPL_OP_OPTILING(NoBlocks).Tiling(NoBlocks);
+static ge::graphStatus OneBlock(gert::TilingContext* context) {
+  context->SetBlockDim(1);
+  return ge::GRAPH_SUCCESS;
+}
 
 }  // namespace optiling
 
@@ -102,6 +106,18 @@ class ScaleRows : public OpDef {
   }
 };
 OP_ADD(ScaleRows);
+// x and scale have the types of one place; any type goes with index; list takes any number.
+class Typed : public OpDef {
+ public:
+  explicit Typed(const char* name) : OpDef(name) {
+    this->Input("x").ParamType(REQUIRED).DataType({ge::DT_FLOAT16, ge::DT_INT8});
+    this->Input("scale").ParamType(REQUIRED).DataType({ge::DT_FLOAT16, ge::DT_FLOAT});
+    this->Input("index").ParamType(OPTIONAL).DataTypeList({ge::DT_INT32, ge::DT_INT64});
+    this->Input("list").ParamType(DYNAMIC).DataType({ge::DT_FLOAT16, ge::DT_FLOAT16});
+    this->AICore().SetTiling(optiling::OneBlock);
+  }
+};
+OP_ADD(Typed);
 }  // namespace ops
 
 namespace ascend_tests {
@@ -205,7 +221,7 @@ TEST(Tiling, SaysWhatIsWrong) {
   };
   EXPECT_EQ(error_of("Scale"),
             "Scale: no library that is loaded has a tiling function for it, but for GatherSizes, "
-            "NoBlocks, ScaleRows. Try IMPL_OP_OPTILING or OP_ADD in the op_host file");
+            "NoBlocks, ScaleRows, Typed. Try IMPL_OP_OPTILING or OP_ADD in the op_host file");
   EXPECT_EQ(error_of("NoBlocks"),
             "NoBlocks: the tiling function sets no number of blocks. Try SetBlockDim");
   scale.x.rank = 1;
@@ -232,6 +248,37 @@ TEST(Tilings, AreListedWithWhatTheirDefinitionsSay) {
             R"({"attributes":[{"kind":"b","name":"wide","optional":true},)"
             R"({"kind":"f","name":"factor","optional":false}],"inputs":["x"],"outputs":["y"]})");
   EXPECT_EQ(listed["GatherSizes"].dump(), R"({"attributes":[],"inputs":[],"outputs":[]})");
+}
+
+// What a call with inputs of these types is told; "" where it is taken.
+std::string SaidOf(const std::vector<int>& types) {
+  std::vector<anyop_ascend_tensor> inputs;
+  const std::int64_t dim = 4;
+  for (const int type : types) inputs.push_back({type, 1, &dim, nullptr});
+  int data = 0;
+  auto call = CallWith(data);
+  call.inputs = static_cast<std::uint32_t>(inputs.size());
+  call.input = inputs.data();
+  return anyop_ascend_tiling("Typed", &call) ? anyop_ascend_error() : "";
+}
+TEST(Tilings, TakeTheTypesOfTheirDefinition) {
+  constexpr int kF32 = 0, kF16 = 1, kI8 = 2, kI32 = 3, kI64 = 9, kBf16 = 27, kAbsent = -1;
+  EXPECT_EQ(SaidOf({kF16, kF16}), "");
+  EXPECT_EQ(SaidOf({kI8, kF32, kI32}), "");
+  EXPECT_EQ(SaidOf({kI8, kF32, kI64, kBf16, kF32}), "");  // two tensors of the list
+  EXPECT_EQ(SaidOf({kF16, kF16, kAbsent}), "");
+  EXPECT_EQ(SaidOf({kBf16, kF16}),
+            "Typed: 'x' is DT_BF16, but its definition takes DT_FLOAT16, DT_INT8. Try one of "
+            "these, or add the type to DataType of the definition");
+  EXPECT_EQ(SaidOf({kI8, kF16}),
+            "Typed: 'x' is DT_INT8, 'scale' is DT_FLOAT16, but no place of the lists of DataType "
+            "has these together. Try types of one place, or add a place to each list");
+  EXPECT_EQ(SaidOf({kF16, kF16, kF32}),
+            "Typed: 'index' is DT_FLOAT, but its definition takes DT_INT32, DT_INT64. Try one of "
+            "these, or add the type to DataType of the definition");
+  EXPECT_EQ(SaidOf({kF16}),
+            "Typed: the input 'scale' is REQUIRED by its definition, but is not given. Inputs are "
+            "the tensors that are no `out`, in order");
 }
 
 }  // namespace

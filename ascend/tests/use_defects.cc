@@ -105,6 +105,59 @@ void UsesWhatTheSocLacks(GM_ADDR x, GM_ADDR y, bool is_broken) {
     Gather(to, a, offsets, 0, 64);
   }
 }
+// Source, work and result may be one tensor; a work tensor of its own has to hold a pair for each
+// repeat of 64 floats, and nobody else may touch it meanwhile.
+void WorkIsTooSmall(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  const auto values = b.At(0, 1024);
+  Duplicate(values, 1.0f, 1024);
+  PipeBarrier<PIPE_V>();
+  ReduceSum(values, values, values, 1024);
+  PipeBarrier<PIPE_V>();
+  HERE ReduceMax(values, values, b.At(is_broken ? 4072 : 4064, 24), 1024);
+}
+void WorkIsCopiedOut(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  const auto values = b.At(0, 256), work = b.At(1024, 64);
+  Duplicate(values, 1.0f, 256);
+  Duplicate(work, 1.0f, 64);
+  Order<HardEvent::V_MTE3>();
+  THERE DataCopy(b.y, work, 64);
+  PipeBarrier<PIPE_V>();
+  if (!is_broken) Order<HardEvent::MTE3_V>();
+  HERE ReduceMin(b.At(2048, 8), values, work, 256, true);
+}
+void MergesOverItsSources(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  const std::uint16_t lengths[4] = {32, 32, 0, 0};
+  Duplicate(b.At(0, 128), 1.0f, 128);
+  PipeBarrier<PIPE_V>();
+  const MrgSortSrcList<float> lists(b.At(0, 64), b.At(64, 64), b.At(0, 64), b.At(0, 64));
+  HERE MrgSort(b.At(is_broken ? 64 : 128, 128), lists, MrgSort4Info(lengths, false, 3, 1));
+}
+void SortsOverItsScores(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  const auto indices = b.At(64, 32).ReinterpretCast<std::uint32_t>();
+  Duplicate(b.At(0, 128), 1.0f, 128);
+  PipeBarrier<PIPE_V>();
+  HERE Sort32(b.At(is_broken ? 0 : 128, 64), b.At(0, 32), indices, 1);
+}
+void StaysAtomic(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  Duplicate(b.At(0, 64), 1.0f, 64);
+  Order<HardEvent::V_MTE3>();
+  HERE SetAtomicAdd<float>();
+  DataCopy(b.y, b.At(0, 64), 64);
+  if (!is_broken) SetAtomicNone();
+}
+void NobodyWaits(GM_ADDR, GM_ADDR, bool is_broken) {
+  const GlobalTensor<std::int32_t> flags;
+  const LocalTensor<std::int32_t> work;
+  const auto me = static_cast<std::int32_t>(GetBlockIdx());
+  if (me) IBWait(flags, work, me - 1, 0);
+  const bool is_last = me + 1 == GetBlockNum();
+  HERE if (!is_last || is_broken) IBSet(flags, work, me, 0);
+}
 // An array below the pages that catch a recursion.
 [[gnu::noinline]] void FillALargeArray() {
   volatile char large[2 << 20];
@@ -128,6 +181,12 @@ std::vector<Defect> UseDefects() {
       {"ReadsALongerStruct", ReadsALongerStruct, "tiling-size"},
       {"ReadsAMemberOfAnotherStruct", ReadsAMemberOfAnotherStruct, "tiling-size"},
       {"UsesWhatTheSocLacks", UsesWhatTheSocLacks, "not-on-soc"},
+      {"WorkIsTooSmall", WorkIsTooSmall, "ub-out-of-bounds"},
+      {"WorkIsCopiedOut", WorkIsCopiedOut, "race", 1, false, true},
+      {"MergesOverItsSources", MergesOverItsSources, "overlap"},
+      {"SortsOverItsScores", SortsOverItsScores, "overlap"},
+      {"StaysAtomic", StaysAtomic, "atomic-left"},
+      {"NobodyWaits", NobodyWaits, "flag-leak", 3},
       {"TakesALargeArray", TakesALargeArray, "stack-overflow"},
   };
 }

@@ -157,6 +157,9 @@ ANYOP_ASCEND_API std::uint32_t LocalBytes(Memory memory);
 ANYOP_ASCEND_API std::uint32_t NumberOfCores(bool of_vectors);
 ANYOP_ASCEND_API const char* SocName();
 
+// The mode of atomic copies is on from here until SetAtomicNone.
+ANYOP_ASCEND_API void AtomicFrom(Site at);
+
 // --- Scalar accesses.
 ANYOP_ASCEND_API bool ScalarRead(const Span& span, std::int64_t offset, Site at);
 ANYOP_ASCEND_API bool ScalarWrite(const Span& span, std::int64_t offset, Site at);

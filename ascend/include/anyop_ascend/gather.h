@@ -44,29 +44,51 @@ inline void Scatter(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   }
 }
 
+namespace gathering {
+
+// Results of 8 blocks of 32 bytes for each repeat, one for each element of `from`.
+struct Blocks {
+  unsigned char* to;
+  std::uint32_t count;          // of all repeats; 0 where there is nothing to do
+  std::uint32_t repeat, block;  // bytes from one to the next
+  rt::Instruction by;
+
+  template <class T, class U, class P>
+  Blocks(const LocalTensor<T>& dst, const LocalTensor<U>& from, Times repeats, const P& p,
+         Site site)
+      : to(dst.bytes()),
+        count(static_cast<std::uint32_t>(repeats.Of(site)) * 8u),
+        repeat(p.dstRepStride * 32u),
+        block(p.dstBlkStride * 32u),
+        by{} {
+    if (!kChecked || !count) return;
+    const std::uint64_t from_bytes = count * sizeof(U);
+    if (!rt::CheckSpan(from.span(), 0, from_bytes, 32, site) ||
+        !rt::CheckSpan(dst.span(), 0, (count / 8 - 1u) * repeat + 7u * block + 32u, 32, site)) {
+      count = 0;
+      return;
+    }
+    by = rt::Issue(rt::kV, site);
+    rt::Touch(by, rt::kRead, from.bytes(), from_bytes);
+  }
+  unsigned char* At(std::uint32_t i) const { return to + i / 8 * repeat + i % 8 * block; }
+};
+
+}  // namespace gathering
+
 // Each repeat takes 8 blocks of 32 bytes: block i of dst is that at byte offsets[i] of src.
 template <class T>
 inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                     const LocalTensor<std::uint32_t>& offsets, const Times repeats,
                     const GatherRepeatParams& p, ANYOP_ASCEND_SITE) {
-  const auto times = static_cast<std::uint32_t>(repeats.Of(site));
-  if (!times) return;
-  const std::uint32_t repeat = p.dstRepStride * 32u, stride = p.dstBlkStride * 32u;
-  rt::Instruction by{};
-  if constexpr (kChecked) {
-    if (!rt::CheckSpan(offsets.span(), 0, times * 32u, 32, site) ||
-        !rt::CheckSpan(dst.span(), 0, (times - 1u) * repeat + 7u * stride + 32u, 32, site)) {
-      return;
-    }
-    by = rt::Issue(rt::kV, site);
-    rt::Touch(by, rt::kRead, offsets.bytes(), times * 32u);
-    if (!rt::AreDefined(offsets.bytes(), times * 32u)) {
-      rt::UndefinedRead("an offset of Gatherb", offsets.bytes(), site);
-      return;
-    }
+  const gathering::Blocks blocks(dst, offsets, repeats, p, site);
+  const rt::Instruction& by = blocks.by;
+  if (kChecked && blocks.count && !rt::AreDefined(offsets.bytes(), blocks.count * 4u)) {
+    rt::UndefinedRead("an offset of Gatherb", offsets.bytes(), site);
+    return;
   }
-  for (std::uint32_t i = 0; i < times * 8u; ++i) {
-    unsigned char* to = dst.bytes() + i / 8 * repeat + i % 8 * stride;
+  for (std::uint32_t i = 0; i < blocks.count; ++i) {
+    unsigned char* to = blocks.At(i);
     const std::uint32_t offset = offsets.data()[i];
     if constexpr (kChecked) {
       if (offset % 32) {
@@ -177,23 +199,12 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 template <class T>
 inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Times repeats,
                  const BrcbRepeatParams& p, ANYOP_ASCEND_SITE) {
-  const auto times = static_cast<std::uint32_t>(repeats.Of(site));
-  if (!times) return;
-  const std::uint32_t repeat = p.dstRepStride * 32u, stride = p.dstBlkStride * 32u;
-  rt::Instruction by{};
-  if constexpr (kChecked) {
-    if (!rt::CheckSpan(src.span(), 0, times * 8 * sizeof(T), 32, site) ||
-        !rt::CheckSpan(dst.span(), 0, (times - 1u) * repeat + 7u * stride + 32u, 32, site)) {
-      return;
-    }
-    by = rt::Issue(rt::kV, site);
-    rt::Touch(by, rt::kRead, src.bytes(), times * 8 * sizeof(T));
-  }
-  for (std::uint32_t i = 0; i < times * 8u; ++i) {
-    unsigned char* to = dst.bytes() + i / 8 * repeat + i % 8 * stride;
+  const gathering::Blocks blocks(dst, src, repeats, p, site);
+  for (std::uint32_t i = 0; i < blocks.count; ++i) {
+    unsigned char* to = blocks.At(i);
     if constexpr (kChecked) {
-      rt::Touch(by, rt::kWrite, to, 32);
-      rt::DefineFrom(by, to, 32, src.data() + i, sizeof(T));
+      rt::Touch(blocks.by, rt::kWrite, to, 32);
+      rt::DefineFrom(blocks.by, to, 32, src.data() + i, sizeof(T));
     }
     const T value = src.data()[i];
     for (std::size_t k = 0; k < 32 / sizeof(T); ++k)

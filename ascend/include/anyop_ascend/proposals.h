@@ -106,7 +106,8 @@ inline void MrgSort4(const LocalTensor<T>& dst, const MrgSortSrcList<T>& list,
     ranges[k] = {is_valid ? sources[k]->span() : list.src1.span(), bytes};
     total += bytes;
   }
-  if (!sorting::Check({{dst.span(), total}}, {ranges[0], ranges[1], ranges[2], ranges[3]}, site)) {
+  if (!sorting::CheckApart({{dst.span(), total}}, {ranges[0], ranges[1], ranges[2], ranges[3]},
+                           site)) {
     return;
   }
   std::uint32_t taken[4] = {};

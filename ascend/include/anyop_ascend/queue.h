@@ -31,8 +31,15 @@ struct Queue {
   Queue(Pipe from, Pipe to) : producer(from), consumer(to) {}
 };
 ANYOP_ASCEND_API int QueueAllocate(Queue& queue, Site at);
-ANYOP_ASCEND_API bool QueueEnqueue(Queue& queue, int number, Site at);
-ANYOP_ASCEND_API int QueueDequeue(Queue& queue, Site at);
+// What EnQue and DeQue order: a queue's own pipes, or where positions are named, those of one half
+// of the way through a buffer that is filled, computed in place and copied out.
+struct Passage {
+  Pipe producer;
+  Pipe consumer;
+  bool is_second_half = false;  // the buffer has been through the queue before
+};
+ANYOP_ASCEND_API bool QueueEnqueue(Queue& queue, int number, const Passage& passage, Site at);
+ANYOP_ASCEND_API int QueueDequeue(Queue& queue, const Passage& passage, Site at);
 ANYOP_ASCEND_API void QueueFree(Queue& queue, int number, bool is_allocated, Site at);
 ANYOP_ASCEND_API void QueueEnd(Queue& queue);
 ANYOP_ASCEND_API void QueueBegin(Queue& queue, Memory memory, int buffers, std::uint32_t bytes,
@@ -48,6 +55,15 @@ constexpr rt::Pipe ProducerOf(TPosition position) {
 }
 constexpr rt::Pipe ConsumerOf(TPosition position) {
   return position == TPosition::VECOUT ? rt::kMTE3 : rt::kV;
+}
+
+// The documentation has two passages with named positions: GM to VECIN, VECOUT to GM.
+template <TPosition from, TPosition to>
+constexpr rt::Passage NamedPassage() {
+  constexpr bool kIsIn = from == TPosition::GM && to == TPosition::VECIN;
+  static_assert(kIsIn || (from == TPosition::VECOUT && to == TPosition::GM),
+                "EnQue and DeQue with positions go from GM to VECIN or from VECOUT to GM");
+  return {kIsIn ? rt::kMTE2 : rt::kV, kIsIn ? rt::kV : rt::kMTE3, !kIsIn};
 }
 
 template <TPosition src, TPosition dst, int depth, auto mask = 0>
@@ -76,30 +92,15 @@ class TQueBind {
   }
   template <class T>
   bool EnQue(const LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
-    const int number = NumberOf(tensor.bytes());
-    if constexpr (kChecked) {
-      return rt::QueueEnqueue(queue_, number, site);
-    } else if (number >= 0) {
-      queue_.order[(queue_.first + queue_.waiting++) % rt::Queue::kMost] =
-          static_cast<std::int8_t>(number);
-    }
-    return number >= 0;
+    return Put(NumberOf(tensor.bytes()), OwnPassage(), site);
   }
   template <TPosition from, TPosition to, class T>
   bool EnQue(const LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
-    return EnQue<T>(tensor, site);
+    return Put(NumberOf(tensor.bytes()), NamedPassage<from, to>(), site);
   }
   template <class T>
   LocalTensor<T> DeQue(ANYOP_ASCEND_SITE) {
-    int number = -1;
-    if constexpr (kChecked) {
-      number = rt::QueueDequeue(queue_, site);
-    } else if (queue_.waiting > 0) {
-      number = queue_.order[queue_.first];
-      queue_.first = (queue_.first + 1) % rt::Queue::kMost;
-      --queue_.waiting;
-    }
-    return Tensor<T>(number, dst);
+    return Tensor<T>(Take(OwnPassage(), site), dst);
   }
   template <class T>
   void DeQue(LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
@@ -107,7 +108,7 @@ class TQueBind {
   }
   template <TPosition from, TPosition to, class T>
   LocalTensor<T> DeQue(ANYOP_ASCEND_SITE) {
-    return DeQue<T>(site);
+    return Tensor<T>(Take(NamedPassage<from, to>(), site), dst);
   }
   template <class T>
   void FreeTensor(const LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
@@ -132,6 +133,24 @@ class TQueBind {
   static constexpr rt::Memory memory() { return MemoryOf(dst == TPosition::GM ? src : dst); }
 
  private:
+  rt::Passage OwnPassage() const { return {queue_.producer, queue_.consumer}; }
+  bool Put(int number, const rt::Passage& passage, Site site) {
+    if constexpr (kChecked) {
+      return rt::QueueEnqueue(queue_, number, passage, site);
+    } else if (number >= 0) {
+      queue_.order[(queue_.first + queue_.waiting++) % rt::Queue::kMost] =
+          static_cast<std::int8_t>(number);
+    }
+    return number >= 0;
+  }
+  int Take(const rt::Passage& passage, Site site) {
+    if constexpr (kChecked) return rt::QueueDequeue(queue_, passage, site);
+    if (queue_.waiting <= 0) return -1;
+    const int number = queue_.order[queue_.first];
+    queue_.first = (queue_.first + 1) % rt::Queue::kMost;
+    --queue_.waiting;
+    return number;
+  }
   // Without checks; a queue that has none left gives out the oldest buffer once more.
   int NextFree() {
     if (!queue_.buffers) return -1;

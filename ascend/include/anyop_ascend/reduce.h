@@ -99,27 +99,43 @@ inline void Repeated(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mas
       form, reduction, site);
 }
 
-// A count of elements into one result. Gives the place of an extreme.
+// Elements of a work tensor, as the documentation has them: `results` of each repeat of the source,
+// in whole blocks of 32 bytes, and where places are kept, the same of what that leaves, twice.
+template <class T>
+inline std::uint64_t WorkOf(std::int32_t count, std::uint64_t results, bool keeps_places) {
+  std::uint64_t elements = count, work = 0;
+  for (int step = 0; step < (keeps_places ? 3 : 1); ++step) {
+    elements = (elements + kLanes<T> - 1) / kLanes<T> * results;
+    work += (elements * sizeof(T) + 31) / 32 * 32 / sizeof(T);
+  }
+  return work;
+}
+
+// A count of elements into one result. Source, work and result may be one tensor.
 template <class T>
 inline bool CheckCount(const LocalTensor<T>& dst, std::uint32_t results, const LocalTensor<T>& src,
-                       std::int32_t count, Site site) {
+                       std::int32_t count, Site site, const LocalTensor<T>* work = nullptr,
+                       std::uint64_t work_elements = 0) {
   if constexpr (kChecked) {
     const std::uint64_t bytes = static_cast<std::uint64_t>(count) * sizeof(T);
     if (count <= 0 || !rt::CheckSpan(dst.span(), 0, results * sizeof(T), 32, site) ||
-        !rt::CheckSpan(src.span(), 0, bytes, 32, site)) {
+        !rt::CheckSpan(src.span(), 0, bytes, 32, site) ||
+        (work && !rt::CheckSpan(work->span(), 0, work_elements * sizeof(T), 32, site))) {
       return false;
     }
     const rt::Instruction by = rt::Issue(rt::kV, site);
     rt::Touch(by, rt::kRead, src.bytes(), bytes);
+    if (work) rt::Touch(by, rt::kWrite, work->bytes(), work_elements * sizeof(T));
     rt::Touch(by, rt::kWrite, dst.bytes(), results * sizeof(T));
     rt::DefineFrom(by, dst.bytes(), results * sizeof(T), src.bytes(), bytes);
   }
   return count > 0;
 }
 template <bool is_least, class T>
-inline void ExtremeOf(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::int32_t count,
-                      bool with_index, Site site) {
-  if (!CheckCount(dst, with_index ? 2 : 1, src, count, site)) return;
+inline void ExtremeOf(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                      const LocalTensor<T>& work, std::int32_t count, bool with_index, Site site) {
+  const std::uint64_t elements = WorkOf<T>(count, 2, with_index);
+  if (!CheckCount(dst, with_index ? 2 : 1, src, count, site, &work, elements)) return;
   const T* values = src.data();
   std::uint32_t best = 0;
   for (std::int32_t i = 1; i < count; ++i)
@@ -155,12 +171,8 @@ template <class T, bool isSetMask = true>
 inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                       const LocalTensor<T>& work, const std::int32_t count, ANYOP_ASCEND_SITE) {
   constexpr int kWidth = kLanes<T>;
-  if (kChecked && count > 0) {
-    const std::uint64_t bytes = (count + kWidth - 1) / kWidth * sizeof(T);
-    if (!rt::CheckSpan(work.span(), 0, bytes, 32, site)) return;
-    rt::Touch(rt::Issue(rt::kV, site), rt::kWrite, work.bytes(), bytes);
-  }
-  if (!reducing::CheckCount(dst, 1, src, count, site)) return;
+  const std::uint64_t elements = reducing::WorkOf<T>(count, 1, false);
+  if (!reducing::CheckCount(dst, 1, src, count, site, &work, elements)) return;
   T total = T(0);
   for (std::int32_t begin = 0; begin < count; begin += kWidth) {
     reducing::Lanes<T> repeat;
@@ -173,14 +185,16 @@ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   std::memcpy(dst.data(), &total, sizeof(T));
 }
 template <class T>
-inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>&,
-                      const std::int32_t count, bool calIndex = false, ANYOP_ASCEND_SITE) {
-  reducing::ExtremeOf<false>(dst, src, count, calIndex, site);
+inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                      const LocalTensor<T>& work, const std::int32_t count, bool calIndex = false,
+                      ANYOP_ASCEND_SITE) {
+  reducing::ExtremeOf<false>(dst, src, work, count, calIndex, site);
 }
 template <class T>
-inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>&,
-                      const std::int32_t count, bool calIndex = false, ANYOP_ASCEND_SITE) {
-  reducing::ExtremeOf<true>(dst, src, count, calIndex, site);
+inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                      const LocalTensor<T>& work, const std::int32_t count, bool calIndex = false,
+                      ANYOP_ASCEND_SITE) {
+  reducing::ExtremeOf<true>(dst, src, work, count, calIndex, site);
 }
 
 // Repeats of `mask` lanes into one result. Indices count lanes, `mask` of them for each repeat.

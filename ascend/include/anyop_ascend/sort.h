@@ -50,6 +50,28 @@ struct Range {
   std::uint64_t bytes;
 };
 inline bool Check(std::initializer_list<Range> results, std::initializer_list<Range> sources,
+                  Site site);
+// A result that lies on a source is overwritten before it is read: pairs and scores have other
+// sizes, and a merged list other places.
+inline bool CheckApart(std::initializer_list<Range> results, std::initializer_list<Range> sources,
+                       Site site) {
+  if constexpr (!kChecked) return true;
+  for (const Range& result : results) {
+    for (const Range& source : sources) {
+      const auto to = result.span.at - rt::block->memory, from = source.span.at - rt::block->memory;
+      const auto to_end = to + static_cast<std::int64_t>(result.bytes);
+      const auto from_end = from + static_cast<std::int64_t>(source.bytes);
+      if (to >= from_end || from >= to_end) continue;
+      rt::Report("overlap", site,
+                 "the result, bytes %lld to %lld of UB, overlaps an operand, bytes %lld to %lld",
+                 static_cast<long long>(to), static_cast<long long>(to_end),
+                 static_cast<long long>(from), static_cast<long long>(from_end));
+      return false;
+    }
+  }
+  return Check(results, sources, site);
+}
+inline bool Check(std::initializer_list<Range> results, std::initializer_list<Range> sources,
                   Site site) {
   if constexpr (!kChecked) return true;
   for (const Range& r : results)
@@ -100,8 +122,9 @@ inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& scores,
                    ANYOP_ASCEND_SITE) {
   const auto rows = static_cast<std::uint32_t>(repeats), pairs = rows * sorting::kRow;
   if (kChecked) rt::CheckSoc(rt::kNoSortPairs, "Sort32", site);
-  if (!sorting::Check({{dst.span(), pairs * sorting::kPairBytes}},
-                      {{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}}, site)) {
+  if (!sorting::CheckApart({{dst.span(), pairs * sorting::kPairBytes}},
+                           {{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
+                           site)) {
     return;
   }
   sorting::Rows(dst, scores, indices, rows, sorting::kRow);
@@ -121,7 +144,8 @@ inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& list,
     total += bytes;
   }
   if (kChecked) rt::CheckSoc(rt::kNoMrgSort, "MrgSort", site);
-  if (!sorting::Check({{dst.span(), total}}, {ranges[0], ranges[1], ranges[2], ranges[3]}, site)) {
+  if (!sorting::CheckApart({{dst.span(), total}}, {ranges[0], ranges[1], ranges[2], ranges[3]},
+                           site)) {
     return;
   }
   std::uint32_t taken[4] = {};
@@ -154,8 +178,9 @@ inline void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& scores,
                  const std::int32_t repeats, ANYOP_ASCEND_SITE) {
   const auto pairs = static_cast<std::uint32_t>(repeats) * sorting::kRow;
   const std::uint64_t bytes = std::uint64_t{pairs} * sorting::kPairBytes;
-  if (!sorting::Check({{dst.span(), bytes}, {work.span(), isFullSort ? bytes : 0}},
-                      {{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}}, site)) {
+  if (!sorting::CheckApart({{dst.span(), bytes}, {work.span(), isFullSort ? bytes : 0}},
+                           {{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
+                           site)) {
     return;
   }
   const std::uint32_t row = isFullSort ? pairs : sorting::kRow;
@@ -165,8 +190,8 @@ template <class T>
 inline void Extract(const LocalTensor<T>& scores, const LocalTensor<std::uint32_t>& indices,
                     const LocalTensor<T>& sorted, const std::int32_t repeats, ANYOP_ASCEND_SITE) {
   const auto pairs = static_cast<std::uint32_t>(repeats) * sorting::kRow;
-  if (!sorting::Check({{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
-                      {{sorted.span(), pairs * sorting::kPairBytes}}, site)) {
+  if (!sorting::CheckApart({{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
+                           {{sorted.span(), pairs * sorting::kPairBytes}}, site)) {
     return;
   }
   for (std::uint32_t i = 0; i < pairs; ++i) {

@@ -108,21 +108,17 @@ inline std::uint32_t GetDataBlockSizeInBytes() { return 32; }
 inline std::uint32_t GetVecLen() { return 256; }
 inline void InitSocState() {}
 
-template <class T>
-inline void SetAtomicAdd() {
-  MarkWaits<T>();
-  rt::block->atomic = 1;
-}
-template <class T>
-inline void SetAtomicMax() {
-  MarkWaits<T>();
-  rt::block->atomic = 2;
-}
-template <class T>
-inline void SetAtomicMin() {
-  MarkWaits<T>();
-  rt::block->atomic = 3;
-}
+#define ANYOP_ASCEND_ATOMIC(Name, mode) \
+  template <class T>                    \
+  inline void Name(ANYOP_ASCEND_SITE) { \
+    MarkWaits<T>();                     \
+    rt::block->atomic = mode;           \
+    if (kChecked) rt::AtomicFrom(site); \
+  }
+ANYOP_ASCEND_ATOMIC(SetAtomicAdd, 1)
+ANYOP_ASCEND_ATOMIC(SetAtomicMax, 2)
+ANYOP_ASCEND_ATOMIC(SetAtomicMin, 3)
+#undef ANYOP_ASCEND_ATOMIC
 // The type of the copies themselves decides.
 template <class T>
 inline void SetAtomicType() {

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from anyop.ascend.source import Source
 
 # The checked build is compiled at each change; the fast one is what is timed and called.
 _OPTIMIZE = {
-    True: ("-O1", "-g1", "-DANYOP_ASCEND_CHECKED=1", "-Wl,--wrap=exit"),
+    True: ("-O1", "-g1", "-DANYOP_ASCEND_CHECKED=1"),
     False: ("-O3", "-DANYOP_ASCEND_CHECKED=0"),
 }
 _FLAGS = ("-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
@@ -66,6 +67,20 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
     # The headers of operators are in C++20.
     standard = "-std=gnu++20" if source.is_of_operator else "-std=gnu++17"
     return _compiled(source, unit, [standard, *_FLAGS, *_OPTIMIZE[checked]], settings)
+
+
+def find_kernels(source: Source, settings: Settings, named: Collection[str]) -> None:
+    """Adds the kernels that macros and included files make, where there may be some: the text has
+    such a macro, or shows none of what is named. What the preprocessor refuses is told later, by
+    the compiler.
+    """
+    shown = {kernel.name for kernel in source.declared}
+    are_shown = shown and shown.issuperset(name.partition("<")[0] for name in named)
+    if are_shown and not source.makes_kernels():
+        return
+    with contextlib.suppress(_compiler.CannotBuildError, _compiler.SourceError):
+        command = [_compiler.find_compiler(), "-std=gnu++17", *_search(source, settings)]
+        source.add(_preprocessed(command, source.traced()).decode(errors="replace"))
 
 
 def host_library(path: Path, settings: Settings) -> Path:

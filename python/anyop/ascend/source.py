@@ -27,15 +27,11 @@ _KERNEL = re.compile(
     r"void\s+((?:__\w+__\s+)*)([A-Za-z_]\w*)\s*\(([^()]*)\)\s*\{"
 )
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define\b", re.MULTILINE)
+_MAKES_KERNEL = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\.)*\b__global__\b", re.M | re.S)
 _LEFT_OUT = re.compile(r"^[ \t]*#[ \t]*if[ \t]+0\b.*?^[ \t]*#[ \t]*(?:endif|else)\b", re.M | re.S)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _BRACE = re.compile(r"namespace\s+([\w:]+)\s*\{|[{}]")
-# With --wrap=exit the linker has calls of exit() come here.
-_EXIT = """extern "C" __attribute__((noreturn)) void anyop_ascend_exit(int, const void*);
-extern "C" __attribute__((noreturn, visibility("hidden"))) void __wrap_exit(int status) {
-  anyop_ascend_exit(status, __builtin_return_address(0));
-}
-"""
+_BEGIN = "struct anyop_ascend_begin_of_file;"
 # Comments in Chinese come in either. UTF-8 first, as it refuses nearly every text in GB 18030.
 _ENCODINGS = ("utf-8-sig", "gb18030")
 
@@ -59,6 +55,7 @@ class Source:
         self.path = path.resolve()
         self.text = _read(self.path)
         self.declared = _declared(self.text)
+        self._is_expanded = False
         # It has a kernel of an operator beside what launches it.
         self.is_of_operator = bool(_OF_OPERATOR.search(_blanked(self.text, literals=False)))
 
@@ -79,9 +76,27 @@ class Source:
         )
         raise _anyop.InvalidArgument(f"{self.path.name} shows no kernel. {hint}")
 
+    def makes_kernels(self) -> bool:
+        """Whether a macro of the file makes kernels."""
+        return bool(_MAKES_KERNEL.search(_blanked(self.text)))
+
+    def traced(self) -> str:
+        """What the preprocessor reads so that its text, from the mark on, has the kernels."""
+        return (
+            '#include "kernel_operator.h"\n#undef __global__\n#define __global__ __global__\n'
+            f"{_BEGIN}\n{rewritten(self.text)}\n"
+        )
+
+    def add(self, preprocessed: str) -> None:
+        """Kernels that macros make, from the preprocessed text of `traced`."""
+        found = _declared(preprocessed.partition(_BEGIN)[2])
+        known = {kernel.name for kernel in self.declared}
+        self.declared += tuple(kernel for kernel in found if kernel.name not in known)
+        self._is_expanded = True
+
     def has_macros(self) -> bool:
         """Whether kernels may be there that the text does not show."""
-        return bool(_MACRO.search(self.text))
+        return not self._is_expanded and bool(_MACRO.search(self.text))
 
     def _check(self, wanted: tuple[str, ...], there: list[str]) -> None:
         """A name that the text does not have may be one that a macro makes, from ##."""
@@ -116,7 +131,6 @@ class Source:
         return (
             f'#include "kernel_operator.h"\n{forced}#line 1 "{file}"\n{rewritten(self.text)}\n'
             f'#line 1 "the kernels asked for"\n{aliases}ANYOP_ASCEND_KERNELS({", ".join(listed)})\n'
-            f"{_EXIT}"
         )
 
     def host_unit(self) -> str:

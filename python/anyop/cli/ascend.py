@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from anyop.ascend import Case, File, Finding, Run, Settings, Source, lint, merged, read, toolkit
+from anyop.ascend.build import find_kernels
 from anyop.ascend.case import (
     MOST_KEY,
     attributes_of,
@@ -94,12 +95,13 @@ def runs_of(path: Path, given: dict[str, Any]) -> list[Run]:
     file = File()
     if beside.exists():
         file = read(beside)
-        check_kernels(beside, file, source)
     settings = Settings(
         file.settings.includes + given["includes"],
         file.settings.folders + given["folders"],
         file.settings.defines + given["defines"],
     )
+    find_kernels(source, settings, {*file.cases, *given["kernels"]})
+    check_kernels(beside, file, source)
     arguments = tuple(
         (name.strip(), value) if separator else ("", name)
         for name, separator, value in (text.partition("=") for text in given["arguments"])

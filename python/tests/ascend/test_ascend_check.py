@@ -165,6 +165,11 @@ def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, opt
             "one: 1 blocks wait for ever: block 1 in SyncAll at kernel.cpp:4. 1 block has returned "
             "before it: 0. Try `anyop ascend check`, which says where.",
         ),
+        (
+            "  if (n) exit(0);",
+            "one: the kernel calls exit(), in block 0. A device has no process to "
+            "end: try return. Try `anyop ascend check`",
+        ),
         ("  ASSERT(n > 3);", "one: ASSERT((n > 3)) does not hold. Try `anyop ascend check`"),
     ],
 )
@@ -180,7 +185,8 @@ def test_a_kernel_that_is_ended_without_checks_has_no_results(tmp_path, body, sa
     [
         ("  PipeBarrier<PIPE_ALL>();\n  if (n) exit(3);", "crash", 2, "the kernel calls exit()"),
         ("  if (n) {\n    std::exit(0);\n  }", "crash", 2, "in block 0. A device has no process"),
-        ("  PipeBarrier<PIPE_ALL>();\n\n  if (n) abort();", "crash", 3, "abort() is called after"),
+        ("  PipeBarrier<PIPE_ALL>();\n\n  if (n) abort();", "crash", 3, "calls abort() after"),
+        ("  if (n) _exit(0);", "crash", 1, "the kernel calls _exit(), in block 0."),
         ("  volatile char a[1 << 20];\n  for (volatile char& c : a) c = 1;", "stack-overflow", 2,
          "the stack of block 0 overflows: a block has 512 KiB"),
         ("\n\n  *((__gm__ float*)x + 5000) = 1;", "fault", 3, "a plain pointer goes to address"),
@@ -238,6 +244,34 @@ def test_what_a_kernel_prints_is_shown_and_breaks_nothing(tmp_path):
     text = ONE.format('  for (int i = 0; i < 5000; ++i) ::printf("row %d\\n", i);')
     done = anyop("check", written(tmp_path, "#include <cstdio>\n" + text), *GIVEN)
     assert done.stdout == "one: 1 call, 0 errors\n" and "row 4999\n" in done.stderr
+
+
+MACRO = """#define MAKE(name, type) \\
+  extern "C" __global__ __aicore__ void name##_##type(GM_ADDR x, uint32_t n) { \\
+    if (n == 3) ((__gm__ type*)x)[n] = 1; \\
+  }
+MAKE(put, half)
+MAKE(put, float)
+"""
+
+
+def test_kernels_that_macros_make_are_found_with_their_parameters(tmp_path):
+    path = written(tmp_path, '#include "kernel_operator.h"\n' + ONE.format("") + MACRO)
+    (tmp_path / "make.h").write_text(MACRO)
+    written(tmp_path, '#include "kernel_operator.h"\n#include "make.h"\n', "other.cpp")
+    tables = "".join(
+        f'[put_{name}.arguments]\nn = 2\nx = "inout f32[4]"\n' for name in ("half", "float")
+    )
+    (tmp_path / "other.toml").write_text(tables)
+    told = anyop("check", tmp_path / "other.cpp").stdout
+    assert told == "put_half: 1 call, 0 errors\nput_float: 1 call, 0 errors\n"
+    (tmp_path / "kernel.toml").write_text(
+        '[one.arguments]\nx = "inout f32[4]"\nn = 0\n' + tables.replace("n = 2", "n = 0")
+    )
+    assert anyop("check", path).stdout.splitlines()[-1] == "put_float: 1 call, 0 errors"
+    (tmp_path / "other.toml").write_text(tables.replace("put_half", "put_hlaf"))
+    said = anyop("check", tmp_path / "other.cpp", status=1).stderr
+    assert "[put_hlaf] is no kernel of other.cpp. Did you mean 'put_half'?" in said
 
 
 def test_a_template_is_a_kernel_with_its_arguments(tmp_path):
@@ -393,19 +427,30 @@ def test_what_the_compiler_refuses_has_lines_of_the_file_and_names_of_the_author
         "  LocalTensor<float> b;\n"
         "  Add(a, b, a, 16);\n"
         "  Adds(a, a, nullptr, 16);\n"
+        "  MrgSort4Info info({32, 32, 32, 32}, false, 15, 1);\n"
         "}\n"
         'extern "C" void launch(uint8_t* x) { k<<<1, nullptr, nullptr>>>(x); }\n',
     )
     found = findings(path, status=1)
-    assert [f["line"] for f in found] == [5, 6, 8]
+    assert [f["line"] for f in found] == [5, 6, 7, 9]
     assert {f["kind"] for f in found} == {"compile"}
-    assert found[0]["text"] == (
+    assert found[0]["text"].startswith(
         "no matching function for call to 'Add(LocalTensor<half>&, LocalTensor<float>&, "
-        "LocalTensor<half>&, int)'"
+        "LocalTensor<half>&, int)'; there is Add(const LocalTensor<T>&, const LocalTensor<T>&, "
+        "const LocalTensor<T>&, const int32_t&) and Add("
     )
-    assert "a launch passes every argument of the kernel (launch.h:" in found[2]["text"]
+    assert "a launch passes every argument of the kernel (launch.h:" in found[3]["text"]
+    assert found[2]["text"].endswith(
+        "; there is MrgSort4Info(const uint16_t*, bool, uint16_t, uint8_t) and MrgSort4Info()"
+    )
     said = anyop("check", path, status=1).stderr
     assert "kernel.cpp:5: no matching function" in said
+
+
+def test_a_kernel_of_the_cube_is_told_that_alone(tmp_path):
+    body = "  LocalTensor<half> a;\n  Mmad(a, a, a, {16, 16, 16});"
+    [found] = findings(written(tmp_path, ONE.format(body)), *GIVEN)
+    assert found["line"] == 6 and "the cube units (Mmad, Matmul, LoadData" in found["text"]
 
 
 def test_a_compiler_that_makes_nothing_is_named(tmp_path, monkeypatch):

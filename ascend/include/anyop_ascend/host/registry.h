@@ -4,7 +4,7 @@
 #pragma once
 #include <memory>
 
-#include "anyop_ascend/host/context.h"
+#include "anyop_ascend/host/definition.h"
 
 namespace anyop_ascend {
 
@@ -23,50 +23,6 @@ namespace host {
 
 using Tiling = ge::graphStatus (*)(gert::TilingContext*);
 using Parse = ge::graphStatus (*)(gert::TilingParseContext*);
-
-struct Attribute {
-  std::string name;
-  char kind = 0;
-  bool has_default = false;
-  std::int64_t integer = 0;
-  float number = 0;
-  std::string text;
-  std::vector<std::int64_t> integers;
-  std::vector<float> numbers;
-
-  anyop_ascend_attribute value() const {
-    return {
-        name.c_str(),   kind,
-        integer,        number,
-        text.c_str(),   integers.data(),
-        numbers.data(), static_cast<std::uint32_t>(kind == 'I' ? integers.size() : numbers.size())};
-  }
-};
-
-// What is known of an operator.
-struct Definition {
-  std::vector<std::string> inputs;
-  std::vector<std::string> outputs;
-  std::deque<Attribute> attributes;
-
-  std::string Json() const {
-    std::string out = "{\"inputs\": " + Names(inputs) + ", \"outputs\": " + Names(outputs);
-    out += ", \"attributes\": [";
-    for (const Attribute& a : attributes) {
-      out += &a == &attributes.front() ? "" : ", ";
-      out += "{\"name\": \"" + a.name + "\", \"kind\": \"" + std::string(a.kind ? 1 : 0, a.kind) +
-             "\", \"optional\": " + (a.has_default ? "true}" : "false}");
-    }
-    return out + "]}";
-  }
-
- private:
-  static std::string Names(const std::vector<std::string>& names) {
-    std::string out = "[";
-    for (const std::string& name : names) out += (out.size() > 1 ? ", \"" : "\"") + name + "\"";
-    return out + "]";
-  }
-};
 
 // The attributes of a call in the order of the definition: by name, else in turn; what is not given
 // has its default. False with a text where a name is unknown or a value is missing.
@@ -113,6 +69,8 @@ class Function final : public TilingFunction {
   int Call(anyop_ascend_tiling_call& call) const override {
     gert::RuntimeAttrs attributes;
     std::string why;
+    if (!HasInputs(known_, call, why) || !HasTypes(known_, call, why))
+      return FailTiling(op_.c_str(), why.c_str());
     if (!Order(known_, call, attributes, why)) return FailTiling(op_.c_str(), why.c_str());
     if (parse_) {
       gert::TilingParseContext context(op_.c_str(), info_.get());
@@ -182,9 +140,20 @@ enum Option { IGNORE = 0, OPTIONAL = 1, REQUIRED = 2, DYNAMIC = 3, VIRTUAL = 4 }
 // What only the vendor's engine needs is taken and not kept.
 class OpParamDef {
  public:
-  OpParamDef& ParamType(Option) { return *this; }
-  OpParamDef& DataType(const std::vector<ge::DataType>&) { return *this; }
-  OpParamDef& DataTypeList(const std::vector<ge::DataType>&) { return *this; }
+  explicit OpParamDef(anyop_ascend::host::Parameter& parameter) : parameter_(parameter) {}
+  OpParamDef& ParamType(Option option) {
+    parameter_.is_required = option == REQUIRED;
+    parameter_.is_list = option == DYNAMIC;
+    return *this;
+  }
+  OpParamDef& DataType(const std::vector<ge::DataType>& types) {
+    parameter_.types = types;
+    return *this;
+  }
+  OpParamDef& DataTypeList(const std::vector<ge::DataType>& types) {
+    parameter_.any = types;
+    return *this;
+  }
   OpParamDef& Format(const std::vector<ge::Format>&) { return *this; }
   OpParamDef& FormatList(const std::vector<ge::Format>&) { return *this; }
   OpParamDef& UnknownShapeFormat(const std::vector<ge::Format>&) { return *this; }
@@ -194,6 +163,9 @@ class OpParamDef {
   OpParamDef& Scalar() { return *this; }
   OpParamDef& ScalarList() { return *this; }
   OpParamDef& InitValue(std::uint64_t) { return *this; }
+
+ private:
+  anyop_ascend::host::Parameter& parameter_;
 };
 class OpAttrDef {
  public:
@@ -262,14 +234,8 @@ class OpAICoreDef {
 class OpDef {
  public:
   explicit OpDef(const char* name) : name_(name) {}
-  OpParamDef& Input(const char* name) {
-    known_.inputs.emplace_back(name);
-    return parameter_;
-  }
-  OpParamDef& Output(const char* name) {
-    known_.outputs.emplace_back(name);
-    return parameter_;
-  }
+  OpParamDef& Input(const char* name) { return Parameter(known_.inputs, name); }
+  OpParamDef& Output(const char* name) { return Parameter(known_.outputs, name); }
   OpAttrDef& Attr(const char* name) {
     known_.attributes.emplace_back();
     known_.attributes.back().name = name;
@@ -287,10 +253,17 @@ class OpDef {
   }
 
  private:
+  OpParamDef& Parameter(std::deque<anyop_ascend::host::Parameter>& all, const char* name) {
+    all.emplace_back();
+    all.back().name = name;
+    parameters_.emplace_back(all.back());
+    return parameters_.back();
+  }
+
   const char* name_;
   anyop_ascend::host::Definition known_;
   std::deque<OpAttrDef> attributes_;
-  OpParamDef parameter_;
+  std::deque<OpParamDef> parameters_;
   OpAICoreDef core_;
 };
 

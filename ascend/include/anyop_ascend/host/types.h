@@ -33,6 +33,32 @@ enum DataType : int {
   DT_BF16 = 27,
   DT_UNDEFINED = 28
 };
+inline const char* NameOf(DataType type) {
+#define ANYOP_ASCEND_NAME(name) \
+  case name:                    \
+    return #name;
+  switch (type) {
+    ANYOP_ASCEND_NAME(DT_FLOAT)
+    ANYOP_ASCEND_NAME(DT_FLOAT16)
+    ANYOP_ASCEND_NAME(DT_INT8)
+    ANYOP_ASCEND_NAME(DT_INT32)
+    ANYOP_ASCEND_NAME(DT_UINT8)
+    ANYOP_ASCEND_NAME(DT_INT16)
+    ANYOP_ASCEND_NAME(DT_UINT16)
+    ANYOP_ASCEND_NAME(DT_UINT32)
+    ANYOP_ASCEND_NAME(DT_INT64)
+    ANYOP_ASCEND_NAME(DT_UINT64)
+    ANYOP_ASCEND_NAME(DT_DOUBLE)
+    ANYOP_ASCEND_NAME(DT_BOOL)
+    ANYOP_ASCEND_NAME(DT_STRING)
+    ANYOP_ASCEND_NAME(DT_COMPLEX64)
+    ANYOP_ASCEND_NAME(DT_COMPLEX128)
+    ANYOP_ASCEND_NAME(DT_BF16)
+    default:
+      return "DT_UNDEFINED";
+  }
+#undef ANYOP_ASCEND_NAME
+}
 inline int GetSizeByDataType(DataType type) {
   switch (type) {
     case DT_INT8:
