@@ -30,6 +30,9 @@ constexpr NamedFunction kFunctions[] = {
     {"release_dnnl_matmul_handler", &ReleaseMatrix},
     {"prepack_moe_weight", &PrepackMoeWeight},
     {"cpu_fused_moe", &FusedMoe},
+    {"cpu_gemm_wna16", &GemmWna16},
+    {"convert_weight_packed_scale_zp", &ConvertU4},
+    {"int4_scaled_mm_cpu", &MultiplyU4},
     {"fused_gumbel_argmax", &FusedGumbelArgmax},
 };
 
@@ -37,7 +40,7 @@ constexpr NamedFunction kFunctions[] = {
 struct Defined {
   std::string name;  // without the namespace
   std::size_t n_arguments = 0;
-  bool returns = false;
+  std::size_t n_returns = 0;
   std::vector<std::size_t> written;  // arguments
   Mapping mapping;
   Function function = nullptr;  // instead of the mapping
@@ -51,7 +54,11 @@ struct CpuKernel final : c10::OperatorKernel {
     c10::IValue returned = row->function ? row->function(arguments) : row->mapping.Run(arguments);
     row->calls.fetch_add(1, std::memory_order_relaxed);  // a number alone: nothing is ordered by it
     torch::jit::drop(*stack, row->n_arguments);
-    if (row->returns) stack->push_back(std::move(returned));
+    if (row->n_returns == 1) {
+      stack->push_back(std::move(returned));
+    } else if (row->n_returns > 1) {
+      for (const c10::IValue& one : returned.toTupleRef().elements()) stack->push_back(one);
+    }
   }
   Defined* const row;
 };
@@ -137,7 +144,7 @@ void Define(const std::string& schema, const std::string& call, bool takes_over)
   const c10::OperatorHandle handle = *Find(made->name);
   const auto& arguments = handle.schema().arguments();
   made->n_arguments = arguments.size();
-  made->returns = !handle.schema().returns().empty();
+  made->n_returns = handle.schema().returns().size();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].alias_info() && arguments[i].alias_info()->isWrite()) {
       made->written.push_back(i);

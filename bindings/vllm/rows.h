@@ -11,7 +11,8 @@
 
 namespace anyop::vllm_host {
 
-// vLLM's arguments, by position. A function returns what its schema says, or None.
+// vLLM's arguments, by position. A function returns what its schema says, several tensors as a
+// tuple, or None.
 using Function = c10::IValue (*)(const c10::IValue* arguments);
 
 struct NamedFunction {
@@ -37,6 +38,10 @@ c10::IValue WeightPackedLinear(const c10::IValue* arguments);
 c10::IValue ReleaseMatrix(const c10::IValue* arguments);
 c10::IValue PrepackMoeWeight(const c10::IValue* arguments);
 c10::IValue FusedMoe(const c10::IValue* arguments);
+// quantized.cc
+c10::IValue GemmWna16(const c10::IValue* arguments);
+c10::IValue ConvertU4(const c10::IValue* arguments);
+c10::IValue MultiplyU4(const c10::IValue* arguments);
 // sampling.cc
 c10::IValue FusedGumbelArgmax(const c10::IValue* arguments);
 
