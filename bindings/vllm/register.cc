@@ -19,7 +19,8 @@ namespace {
 
 // Null where no function has the name.
 Function FindFunction(std::string_view name) {
-  for (const auto& functions : {AttentionFunctions(), LayerFunctions(), SamplingFunctions()}) {
+  for (const auto& functions :
+       {AttentionFunctions(), LayerFunctions(), QuantizedFunctions(), SamplingFunctions()}) {
     for (const NamedFunction& f : functions) {
       if (name == f.name) return f.function;
     }
@@ -31,7 +32,7 @@ Function FindFunction(std::string_view name) {
 struct Defined {
   std::string name;  // without the namespace
   std::size_t n_arguments = 0;
-  bool returns = false;
+  std::size_t n_returns = 0;
   std::vector<std::size_t> written;  // arguments
   std::vector<const TorchOperator*> ops;
   std::optional<Mapping> mapping;
@@ -52,7 +53,11 @@ struct CpuKernel final : c10::OperatorKernel {
     c10::IValue returned = row->Call(arguments);
     row->calls.fetch_add(1, std::memory_order_relaxed);  // a number alone: nothing is ordered by it
     torch::jit::drop(*stack, row->n_arguments);
-    if (row->returns) stack->push_back(std::move(returned));
+    if (row->n_returns == 1) {
+      stack->push_back(std::move(returned));
+    } else if (row->n_returns > 1) {
+      for (const c10::IValue& one : returned.toTupleRef().elements()) stack->push_back(one);
+    }
   }
   Defined* const row;
 };
@@ -163,7 +168,7 @@ void Define(const Row& row, bool takes_over) {
   const c10::OperatorHandle handle = *Find(made->name);
   const auto& arguments = handle.schema().arguments();
   made->n_arguments = arguments.size();
-  made->returns = !handle.schema().returns().empty();
+  made->n_returns = handle.schema().returns().size();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].alias_info() && arguments[i].alias_info()->isWrite()) {
       made->written.push_back(i);

@@ -22,7 +22,7 @@ struct RowCall {
   const TorchOperator& op(int i = 0) const { return *ops[i]; }
 };
 
-// Returns what the schema of its row says, or None.
+// Returns what the schema of its row says, several tensors as a tuple, or None.
 using Function = c10::IValue (*)(const RowCall& call);
 
 struct NamedFunction {
@@ -31,6 +31,7 @@ struct NamedFunction {
 };
 std::span<const NamedFunction> AttentionFunctions();
 std::span<const NamedFunction> LayerFunctions();
+std::span<const NamedFunction> QuantizedFunctions();
 std::span<const NamedFunction> SamplingFunctions();
 
 }  // namespace anyop::vllm_host

@@ -14,9 +14,9 @@
 #include <cstring>
 
 #include "anyop/simd.h"
+#include "ops/common/quantize/lanes.h"
 #include "ops/common/transpose.h"
 #include "ops/linear_blocks/format.h"
-#include "ops/linear_blocks/lanes.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "anyop/simd/bytes.h"
+#include "ops/common/quantize/lanes.h"
 #include "ops/linear_blocks/format.h"
-#include "ops/linear_blocks/lanes.h"
 
 namespace anyop::ops {
 

@@ -11,8 +11,8 @@
 #pragma once
 #include <cstdint>
 
+#include "ops/common/quantize/lanes.h"
 #include "ops/linear_blocks/format.h"
-#include "ops/linear_blocks/lanes.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

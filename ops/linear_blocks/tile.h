@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ops/linear_blocks/lanes.h"
+#include "ops/common/quantize/lanes.h"
 #include "ops/linear_blocks/quantized.h"
 
 namespace anyop::ops {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A statement of .prepack that has a condition: blocks are packed for x in bytes only."""
+"""Statements of .prepack that are left out: by a condition, and for an absent argument."""
 
 from __future__ import annotations
 
@@ -27,3 +27,22 @@ def test_frozen_blocks_are_packed_where_the_packed_form_computes_the_same(kind: 
     assert "anyop.pack_blocks(" not in text
     for got, want in zip(graph(x), run(x, weight), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_frozen_words_are_packed_with_the_numbers_of_their_groups(has_zeros: bool) -> None:
+    """A statement whose argument is absent is left out, and its result is absent behind it."""
+    random = np.random.default_rng(0)
+    weight = random.integers(0, 256, (20, 32), dtype=np.uint8)
+    scale = random.standard_normal((20, 2), np.float32)
+    zero = random.integers(0, 16, (20, 2), dtype=np.uint8) if has_zeros else None
+    frozen = {"weight": weight, "scale": scale, **({"zero": zero} if has_zeros else {})}
+    x = random.standard_normal((3, 64), np.float32)
+
+    graph = anyop.graph(
+        lambda x: anyop.linear_u4(x, weight, scale, zero), "f32[t, 64]", frozen=frozen
+    )
+    text = str(graph)
+    assert text.count("anyop.linear_u4_packed(") == 1
+    assert "pack_u4(" not in text and "pack_groups_u4(" not in text
+    np.testing.assert_array_equal(graph(x), anyop.linear_u4(x, weight, scale, zero))

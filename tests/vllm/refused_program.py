@@ -19,13 +19,6 @@ LLAMA = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
     "architectures": ["LlamaForCausalLM"],
 }  # fmt: skip
-GPTQ = {
-    "quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True,
-    # Of a model that has files, vLLM reads it from them.
-    "modules_in_block_to_quantize": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj",
-                                     "up_proj", "down_proj"],
-}  # fmt: skip
-AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
 STATES = {
     "vocab_size": 128, "hidden_size": 128, "num_hidden_layers": 1, "tie_word_embeddings": False,
 }  # fmt: skip
@@ -39,8 +32,6 @@ NEXT = {
 # A configuration of transformers, what differs in it, and options of the engine.
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "plain": ("LlamaConfig", LLAMA, {}),
-    "gptq": ("LlamaConfig", {**LLAMA, "quantization_config": GPTQ}, {"dtype": "float16"}),
-    "awq": ("LlamaConfig", {**LLAMA, "quantization_config": AWQ}, {"dtype": "bfloat16"}),
     "fp8": ("LlamaConfig", LLAMA, {"quantization": "fp8", "dtype": "bfloat16"}),
     "mamba": ("MambaConfig", {**STATES, "architectures": ["MambaForCausalLM"]}, {}),
     "mamba2": (

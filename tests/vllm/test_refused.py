@@ -14,8 +14,6 @@ CALLED = f": vLLM calls it for quantized weights{NO_KERNEL}"
 ASKED = f": vLLM asks for it{NO_KERNEL}"
 # What each asks for first, on a processor with AMX or without.
 REFUSED = {
-    "gptq": {f"{CANNOT}cpu_gemm_wna16{CALLED}"},
-    "awq": {f"{CANNOT}convert_weight_packed_scale_zp{ASKED}", f"{CANNOT}cpu_gemm_wna16{CALLED}"},
     "fp8": {f"{CANNOT}dynamic_scaled_fp8_quant{CALLED}"},
     "mamba": {f"{CANNOT}causal_conv1d_weight_pack{ASKED}"},
     "mamba2": {f"{CANNOT}causal_conv1d_weight_pack{ASKED}"},
@@ -25,8 +23,8 @@ REFUSED = {
 
 def test_a_model_is_refused_before_its_first_request(tmp_path: Path) -> None:
     """One whose layers ask when they are called, one whose options ask, and one that runs."""
-    found = in_vllm.run("refused_program.py", str(tmp_path), "plain", "gptq", "ngram")
-    assert found["gptq"]["error"] in REFUSED["gptq"]
+    found = in_vllm.run("refused_program.py", str(tmp_path), "plain", "fp8", "ngram")
+    assert found["fp8"]["error"] in REFUSED["fp8"]
     assert found["ngram"]["error"] == (
         "NotAvailable: anyop.vllm: speculative decoding by ngram is asked for, but it calls "
         "_C.copy_and_expand_eagle_inputs_kernel_impl and 7 more operators, which anyop has no "

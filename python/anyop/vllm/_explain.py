@@ -144,15 +144,22 @@ def _unreplaced(name: str, switch: str, n: int, cause: str, why: str) -> Line:
 
 
 def _quantized(model: Any) -> Iterator[Line]:
-    """Layers with quantized weights: methods of vLLM's own compute with these."""
+    """Layers with quantized weights that methods of vLLM's own compute with."""
     methods = Counter(
         (type(layer).__name__, type(layer.quant_method).__name__)
         for layer in _layers_of(model)
-        if getattr(layer, "quant_method", None) is not None
+        if getattr(layer, "quant_method", None) is not None and not _has_four_bits(layer)
     )
     for (layer, method), n in methods.items():
         if method not in _tables.PLAIN_METHODS:
             yield _unreplaced(layer, "", n, LACK, f"its weights are of {method}")
+
+
+def _has_four_bits(layer: Any) -> bool:
+    """Whether a name of `_C` that anyop has multiplies by its weights."""
+    holders = (layer.quant_method, getattr(layer, "scheme", None))
+    kernels = (type(getattr(holder, "kernel", None)).__name__ for holder in holders)
+    return "CPUWNA16LinearKernel" in kernels
 
 
 def _looped(model: Any) -> Iterator[Line]:

@@ -130,6 +130,35 @@ ROWS = (
         first="0.29.0",
         group="packed",
     ),
+    # Weights of 4 bits: AWQ, GPTQ and what compressed-tensors packs.
+    _function(
+        "cpu_gemm_wna16(Tensor input, Tensor q_weight, Tensor(a2!) output, Tensor scales, "
+        "Tensor? zeros, Tensor? g_idx, Tensor? bias, SymInt pack_factor, str isa_hint) -> ()",
+        "linear_u4_packed",
+        end="0.30.0",
+    ),
+    _function(
+        "cpu_gemm_wna16(Tensor input, Tensor q_weight, Tensor(a2!) output, Tensor scales, "
+        "Tensor? zeros, Tensor? bias, SymInt pack_factor, str isa_hint) -> ()",
+        "linear_u4_packed",
+        first="0.30.0",
+    ),
+    # The same with bytes for inputs, which vLLM takes for bf16 where a machine has AMX.
+    _function(
+        "convert_weight_packed_scale_zp(Tensor weight, Tensor qzeros, Tensor scales, "
+        "int quant_method_4bit) -> (Tensor, Tensor, Tensor)",
+        "rows_u4",
+        "zeros_u4",
+        "pack_u4",
+        "pack_groups_u4",
+        group="bytes and 4 bits",
+    ),
+    _function(
+        "int4_scaled_mm_cpu(Tensor(a0!) x, Tensor(a1!) w, Tensor(a2!) w_zeros, "
+        "Tensor(a3!) w_scales, Tensor? bias) -> Tensor",
+        "linear_u4_packed",
+        group="bytes and 4 bits",
+    ),
     # Activations and norms. vLLM 0.27 calls no activation on x86, but looks the names up when it
     # makes layers.
     _activation("silu_and_mul", "silu_and_mul"),
@@ -179,7 +208,6 @@ SPECULATION = "speculative decoding"
 UNSUPPORTED = {
     "quantized weights": (
         "convert_scale_packed",
-        "cpu_gemm_wna16",
         "create_onednn_scaled_mm_handler",
         "dynamic_per_token_scaled_fp8_quant",
         "dynamic_scaled_fp8_quant",

@@ -104,6 +104,16 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "weight_packed_linear": (half, x, packed, None, True),
         "prepack_moe_weight": (w13, torch.empty_like(w13), "vec"),
         "cpu_fused_moe": (*moe, "silu", "vec"),
+        "cpu_gemm_wna16": (
+            x,
+            torch.zeros(1, 16).int(),
+            torch.empty(3, 16),
+            torch.ones(1, 16),
+            None,
+            None,
+            8,
+            "vec",
+        ),
         "greedy_argmax": (x,),
         "fused_gumbel_argmax": (x, torch.arange(3)),
     }
@@ -116,7 +126,12 @@ NO_TENSOR = {
     "is_onednn_acl_supported",
     "release_dnnl_matmul_handler",
 }
-NO_GRAPH = {"create_onednn_mm_handler"}  # returns a number, when a model is loaded
+NO_GRAPH = {
+    "create_onednn_mm_handler",  # returns a number, when a model is loaded
+    # vLLM brings what torch.compile needs of these.
+    "convert_weight_packed_scale_zp",
+    "int4_scaled_mm_cpu",
+}
 
 
 def test_every_row_is_checked() -> None:

@@ -7,6 +7,8 @@ the first parameters alone, since one that vLLM adds behind them does no harm.
 
 from __future__ import annotations
 
+from anyop.vllm import _quantized
+
 Rows = dict[str, "tuple[str, ...] | None"]
 
 PLATFORM = "vllm.platforms.cpu:CpuPlatform."
@@ -66,6 +68,13 @@ COMMON: Rows = {
         "positions", "query", "key", "head_size", "cos_sin_cache", "is_neox", "rope_dim_offset",
         "inverse",
     ),
+    CALLS + "convert_weight_packed_scale_zp": (
+        "qweight", "qzeros", "scales", "quant_method_4bit",
+    ),
+    CALLS + "int4_scaled_mm_cpu": ("x", "w", "w_zeros", "w_scales", "bias"),
+    # What `_quantized` replaces.
+    _quantized.CPU + ".can_implement": ("c",),
+    _quantized.CPU + ".process_weights_after_loading": ("self", "layer"),
     CALLS + "create_onednn_mm": ("weight", "primitive_cache_size"),
     CALLS + "onednn_mm": ("dnnl_handler", "x", "bias"),
     CALLS + "cpu_prepack_moe_weight": ("weight", "isa"),

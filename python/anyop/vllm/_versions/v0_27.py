@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from anyop.vllm import _quantized
 from anyop.vllm._versions.common import CALLS, COMMON, Rows
 
 EXPERTS = "vllm.model_executor.layers.fused_moe.cpu_fused_moe:CPUFusedMOE"
@@ -37,4 +38,7 @@ def every_size(theirs: Callable[..., tuple[bool, str]]) -> Callable[..., tuple[b
     return check_grouped_gemm
 
 
-METHODS: dict[str, Callable[[Any], Any]] = {EXPERTS + ".check_grouped_gemm": every_size}
+METHODS: dict[str, Callable[[Any], Any]] = {
+    **_quantized.METHODS,
+    EXPERTS + ".check_grouped_gemm": every_size,
+}

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from anyop.vllm import _quantized
 from anyop.vllm._versions import v0_27
 from anyop.vllm._versions.common import Rows
 
@@ -17,4 +18,4 @@ TOUCHED: Rows = {
     "vllm.v1.attention.backends.mla.cpu_mla": None,
 }
 KERNELS: dict[str, Callable[..., None]] = {}
-METHODS: dict[str, Callable[[Any], Any]] = {}
+METHODS: dict[str, Callable[[Any], Any]] = {**_quantized.METHODS}
