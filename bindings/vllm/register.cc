@@ -144,7 +144,7 @@ void Implement(const Row& row, const c10::FunctionSchema& schema, Defined& made)
     TORCH_CHECK(made.function, "bindings/vllm has no function of this name");
   } else if (!made.ops.empty()) {
     made.mapping.emplace(schema, *made.ops[0], row.constants);
-  } else if (made.returns) {
+  } else if (made.n_returns) {
     made.constant = ReadConstants(row.constants).at("return");
   }
 }
