@@ -6,7 +6,7 @@
 //   x  is looked at for its dtype only
 //
 // Numerics  Exact where it can be; else one rounding, half to even, subnormals kept. What lies
-//           beyond an f8 becomes its largest value.
+//           beyond an f8 becomes its largest value. f8e8m0 has none, because slopes have signs.
 // Source    the definition of cast.
 
 #include "anyop/op.h"

@@ -77,8 +77,12 @@ def test_every_dtype_that_mindspore_has_goes_in_and_comes_out(name: str) -> None
     wanted = anyop.cast(x, name)
     np.testing.assert_array_equal(to_array(made), wanted)
     np.testing.assert_array_equal(anyop.cast(made, "f32").asnumpy(), anyop.cast(wanted, "f32"))
-    jitted = ms.jit(lambda t: anyop.cast(anyop.cast(t, name), "f32"))
-    np.testing.assert_array_equal(jitted(X).asnumpy(), anyop.cast(wanted, "f32"))
+
+    @ms.jit
+    def there_and_back(t: Any) -> Any:
+        return anyop.cast(anyop.cast(t, name), "f32")
+
+    np.testing.assert_array_equal(there_and_back(X).asnumpy(), anyop.cast(wanted, "f32"))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ def tally_backward(dy: Any) -> Any:
 
 @anyop.define("tally(x: f32[n], seen: mut f32[n]) -> (y: f32[n])", gradient="tally_backward")
 def tally(x: Any, seen: Any) -> Any:
-    seen += x
+    seen.asnumpy()[:] += x.asnumpy()  # MindSpore's own += makes another tensor
     return x + x
 
 
