@@ -59,7 +59,7 @@ c10::IValue GemmWna16(const RowCall& a) {
   if (scales.dim() != 2) Refuse(a.name, "scales must be [groups, outputs].");
   if (const auto factor = a[bias + 1].toInt(); factor != 8) {
     RefuseKernel(a.name, "pack_factor is " + std::to_string(factor) +
-                            ", but must be 8: weights of 4 bits are all that kernels are for.");
+                             ", but must be 8: weights of 4 bits are all that kernels are for.");
   }
   const WordBytes weight(a.name, "q_weight", a[1].toTensor(), 8);
   OpCall call(a.op());
@@ -101,10 +101,10 @@ c10::IValue ConvertU4(const RowCall& a) {
       MadeBy(zeros, zero_words, is_awq ? "awq" : "gptq_v1", {zero_words.size(1) * 8, g}, at::kByte);
   if (zero.size(0) != n || scales.size(0) != g || scales.size(1) != n) {
     Refuse(a.name, "qweight has " + std::to_string(n) + " outputs, qzeros has " +
-                      std::to_string(zero.size(0)) + " of " + std::to_string(g) +
-                      " groups, and scales is [" + std::to_string(scales.size(0)) + ", " +
-                      std::to_string(scales.size(1)) +
-                      "], but must be [groups, outputs] of the same numbers.");
+                       std::to_string(zero.size(0)) + " of " + std::to_string(g) +
+                       " groups, and scales is [" + std::to_string(scales.size(0)) + ", " +
+                       std::to_string(scales.size(1)) +
+                       "], but must be [groups, outputs] of the same numbers.");
   }
   const at::Tensor packed = MadeBy(pack, weight, nullptr, {(n + 15) / 16, k / 2 * 2, 8}, at::kByte);
   const at::Tensor columns = MadeBy(groups, zero, nullptr, {g, n}, at::kByte);
