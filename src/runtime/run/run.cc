@@ -158,7 +158,8 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched)
     try {
       memory.emplace(std::uint64_t(copies.bytes()));
     } catch (const Error& e) {
-      Fail(e.code, op.Message("arguments that are not contiguous are copied, but " + std::string(e.what())));
+      Fail(e.code, op.Message("arguments that are not contiguous are copied, but " +
+                              std::string(e.what())));
     }
     copies.Make(memory->data(), frame);
   }
