@@ -53,14 +53,9 @@ std::int32_t FindTorchNumber(const std::string& dtype) {
   return FindIn(Loaded("libtorch_cpu.so"), name.c_str(), number) ? number() : -1;
 }
 
-// The two words are thread-local: dlsym gives the calling thread's, so each thread asks once.
-const std::uint64_t* ThreadKeys() {
-  static thread_local const std::uint64_t* keys = nullptr;
-  if (!keys) [[unlikely]] {
-    keys = static_cast<const std::uint64_t*>(
-        dlsym(g_c10, "_ZN3c104impl26raw_local_dispatch_key_setE"));
-  }
-  return keys;
+const std::uint64_t* FindThreadKeys() {
+  return static_cast<const std::uint64_t*>(
+      dlsym(g_c10, "_ZN3c104impl26raw_local_dispatch_key_setE"));
 }
 
 }  // namespace anyop::python

@@ -49,7 +49,14 @@ std::string FindTorchFunctions();
 // Torch's number for a dtype, "bfloat16"; -1 where this torch has none.
 std::int32_t FindTorchNumber(const std::string& dtype);
 
-// The two words of the calling thread's dispatch keys.
-const std::uint64_t* ThreadKeys();
+// The two words of the calling thread's dispatch keys. They are thread-local: dlsym gives the
+// calling thread's, so each thread asks once.
+const std::uint64_t* FindThreadKeys();
+inline const std::uint64_t* ThreadKeys() {
+  static thread_local const std::uint64_t* keys = nullptr;
+  if (!keys) [[unlikely]]
+    keys = FindThreadKeys();
+  return keys;
+}
 
 }  // namespace anyop::python
