@@ -337,7 +337,7 @@ for mat1, mat2 in (x[..., 1:], packed), (x, torch.randn(5, 64)), (x, packed[None
 def test_a_load_that_failed_says_why_again() -> None:
     code = """
 from anyop.vllm._rows import Row
-_dropin.ROWS += (Row("broken(Tensor x) -> Tensor", call="no_such_operator(x) -> return"),)
+_dropin.ROWS += (Row("broken(Tensor x) -> Tensor", ("no_such_operator",)),)
 for _ in range(2):
     try:
         _dropin.load("0.32.0")
