@@ -78,7 +78,10 @@ int QueueAllocate(Queue& queue, Site at) {
   return number;
 }
 
-bool QueueEnqueue(Queue& queue, int number, const Passage& passage, Site at) {
+bool QueueEnqueue(Queue& queue, int number, Site at) {
+  return QueueEnqueueHalf(queue, number, {queue.producer, queue.consumer}, at);
+}
+bool QueueEnqueueHalf(Queue& queue, int number, const Passage& half, Site at) {
   CountStep(Current(), at);
   if (number < 0) {
     Report("queue", at, "EnQue of a tensor that is not of this queue");
@@ -91,25 +94,28 @@ bool QueueEnqueue(Queue& queue, int number, const Passage& passage, Site at) {
   }
   if (buffer.state == kFree) {
     Report("queue", at, "EnQue of a buffer that is free. Try AllocTensor before");
-  } else if (buffer.state == kTaken && !passage.is_second_half) {
+  } else if (buffer.state == kTaken && !half.is_second_half) {
     Report("queue", at,
            "EnQue of a buffer that is taken by DeQue. Where it is computed in place, try EnQue and "
            "DeQue with positions, from GM to VECIN before and from VECOUT to GM behind");
   }
-  Snapshot(passage.producer, &ClocksOf(queue, number).queued);
+  Snapshot(half.producer, &ClocksOf(queue, number).queued);
   buffer.state = kQueued;
   queue.order[(queue.first + queue.waiting++) % Queue::kMost] = static_cast<std::int8_t>(number);
   return true;
 }
 
-int QueueDequeue(Queue& queue, const Passage& passage, Site at) {
+int QueueDequeue(Queue& queue, Site at) {
+  return QueueDequeueHalf(queue, {queue.producer, queue.consumer}, at);
+}
+int QueueDequeueHalf(Queue& queue, const Passage& half, Site at) {
   CountStep(Current(), at);
   if (!queue.waiting) End("queue-empty", "DeQue from an empty queue: nothing was enqueued", at);
   const int number = queue.order[queue.first];
   queue.first = (queue.first + 1) % Queue::kMost;
   --queue.waiting;
   queue.buffer[number].state = kTaken;
-  Join(passage.consumer, ClocksOf(queue, number).queued);
+  Join(half.consumer, ClocksOf(queue, number).queued);
   return number;
 }
 

@@ -31,15 +31,17 @@ struct Queue {
   Queue(Pipe from, Pipe to) : producer(from), consumer(to) {}
 };
 ANYOP_ASCEND_API int QueueAllocate(Queue& queue, Site at);
-// What EnQue and DeQue order: a queue's own pipes, or where positions are named, those of one half
-// of the way through a buffer that is filled, computed in place and copied out.
+ANYOP_ASCEND_API bool QueueEnqueue(Queue& queue, int number, Site at);
+ANYOP_ASCEND_API int QueueDequeue(Queue& queue, Site at);
+// The same between other pipes than the queue's: one half of the way of a buffer that is filled,
+// computed in place and copied out.
 struct Passage {
   Pipe producer;
   Pipe consumer;
   bool is_second_half = false;  // the buffer has been through the queue before
 };
-ANYOP_ASCEND_API bool QueueEnqueue(Queue& queue, int number, const Passage& passage, Site at);
-ANYOP_ASCEND_API int QueueDequeue(Queue& queue, const Passage& passage, Site at);
+ANYOP_ASCEND_API bool QueueEnqueueHalf(Queue& queue, int number, const Passage& half, Site at);
+ANYOP_ASCEND_API int QueueDequeueHalf(Queue& queue, const Passage& half, Site at);
 ANYOP_ASCEND_API void QueueFree(Queue& queue, int number, bool is_allocated, Site at);
 ANYOP_ASCEND_API void QueueEnd(Queue& queue);
 ANYOP_ASCEND_API void QueueBegin(Queue& queue, Memory memory, int buffers, std::uint32_t bytes,
@@ -92,15 +94,18 @@ class TQueBind {
   }
   template <class T>
   bool EnQue(const LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
-    return Put(NumberOf(tensor.bytes()), OwnPassage(), site);
+    const int number = NumberOf(tensor.bytes());
+    return kChecked ? rt::QueueEnqueue(queue_, number, site) : Put(number);
   }
   template <TPosition from, TPosition to, class T>
   bool EnQue(const LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
-    return Put(NumberOf(tensor.bytes()), NamedPassage<from, to>(), site);
+    const int number = NumberOf(tensor.bytes());
+    return kChecked ? rt::QueueEnqueueHalf(queue_, number, NamedPassage<from, to>(), site)
+                    : Put(number);
   }
   template <class T>
   LocalTensor<T> DeQue(ANYOP_ASCEND_SITE) {
-    return Tensor<T>(Take(OwnPassage(), site), dst);
+    return Tensor<T>(kChecked ? rt::QueueDequeue(queue_, site) : Take(), dst);
   }
   template <class T>
   void DeQue(LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
@@ -108,7 +113,8 @@ class TQueBind {
   }
   template <TPosition from, TPosition to, class T>
   LocalTensor<T> DeQue(ANYOP_ASCEND_SITE) {
-    return Tensor<T>(Take(NamedPassage<from, to>(), site), dst);
+    constexpr rt::Passage kHalf = NamedPassage<from, to>();
+    return Tensor<T>(kChecked ? rt::QueueDequeueHalf(queue_, kHalf, site) : Take(), dst);
   }
   template <class T>
   void FreeTensor(const LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
@@ -133,25 +139,21 @@ class TQueBind {
   static constexpr rt::Memory memory() { return MemoryOf(dst == TPosition::GM ? src : dst); }
 
  private:
-  rt::Passage OwnPassage() const { return {queue_.producer, queue_.consumer}; }
-  bool Put(int number, const rt::Passage& passage, Site site) {
-    if constexpr (kChecked) {
-      return rt::QueueEnqueue(queue_, number, passage, site);
-    } else if (number >= 0) {
-      queue_.order[(queue_.first + queue_.waiting++) % rt::Queue::kMost] =
-          static_cast<std::int8_t>(number);
-    }
-    return number >= 0;
+  // Without checks, as the next two.
+  bool Put(int number) {
+    if (number < 0) return false;
+    queue_.order[(queue_.first + queue_.waiting++) % rt::Queue::kMost] =
+        static_cast<std::int8_t>(number);
+    return true;
   }
-  int Take(const rt::Passage& passage, Site site) {
-    if constexpr (kChecked) return rt::QueueDequeue(queue_, passage, site);
+  int Take() {
     if (queue_.waiting <= 0) return -1;
     const int number = queue_.order[queue_.first];
     queue_.first = (queue_.first + 1) % rt::Queue::kMost;
     --queue_.waiting;
     return number;
   }
-  // Without checks; a queue that has none left gives out the oldest buffer once more.
+  // A queue that has none left gives out the oldest buffer once more.
   int NextFree() {
     if (!queue_.buffers) return -1;
     int number = queue_.next;

@@ -450,7 +450,7 @@ def test_what_the_compiler_refuses_has_lines_of_the_file_and_names_of_the_author
 def test_a_kernel_of_the_cube_is_told_that_alone(tmp_path):
     body = "  LocalTensor<half> a;\n  Mmad(a, a, a, {16, 16, 16});"
     [found] = findings(written(tmp_path, ONE.format(body)), *GIVEN)
-    assert found["line"] == 6 and "the cube units (Mmad, Matmul, LoadData" in found["text"]
+    assert found["line"] == 5 and "the cube units (Mmad, Matmul, LoadData" in found["text"]
 
 
 def test_a_compiler_that_makes_nothing_is_named(tmp_path, monkeypatch):
