@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 OURS = ("ANYOP_", "ASCEND_", "LD_LIBRARY_PATH")
-# Seconds. torch_npu waits four minutes for what never ends; on a busy machine its start takes one.
+# Seconds. The stall that was seen lasted four minutes; a start takes one on a busy machine.
 STALL = 200
 
 
