@@ -266,9 +266,7 @@ def test_index_without_such_a_torch(tmp_path: Path, line: str) -> None:
     assert older._reason([f"{line}\n"]) == line and older._advice([f"{line}\n"]) == f"{there}."
 
 
-def test_version_whose_torch_no_index_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_version_whose_torch_no_index_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pip itself, without any index."""
     monkeypatch.setattr(environments, "answers", lambda index: False)
     monkeypatch.setattr(environments, "IS_CUDA_USUAL", True)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 OURS = ("ANYOP_", "ASCEND_", "LD_LIBRARY_PATH")
+# Seconds. The stall that was seen lasted four minutes; a start takes one on a busy machine.
+STALL = 200
 
 
 def run(code: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -160,7 +162,7 @@ def test_process_that_ends_with_work_under_way(end: str) -> None:
     started = time.monotonic()
     ran = run(BUSY + end, ANYOP_NPU="delay")
     assert ran.returncode == (3 if end else 0), ran.stderr
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < STALL
 
 
 def test_child_of_a_process_with_work_under_way() -> None:
@@ -228,7 +230,7 @@ print((torch.ones(2, device="npu") + 1).tolist())
         TASK_QUEUE_ENABLE=queue,
     )
     assert ran.stdout == "True\n[2.0, 2.0]\n", ran.stderr
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < STALL
 
 
 TOLD = """
@@ -311,7 +313,7 @@ def test_file_of_operators_that_is_a_pipe(tmp_path: Path) -> None:
         f"ImportError: anyop.npu: {file} is a pipe, but must be a library: torch_npu opens what "
         "has this name. Take it out of ASCEND_CUSTOM_OPP_PATH."
     )
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < STALL
 
 
 # Where torch's operators run on the CPU it is the same: Python ends such a thread in the middle of
@@ -331,7 +333,7 @@ print("the end", flush=True)
 """
     )
     assert "the end" in ran.stdout, ran.stderr
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < STALL
 
 
 def test_threads_that_call_at_once() -> None:
@@ -375,7 +377,7 @@ except RuntimeError as error:
         TASK_QUEUE_ENABLE="1",
     )
     assert "True\n" in ran.stdout or "True[WARN]" in ran.stdout, ran.stderr
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < STALL
 
 
 def test_trace_lists_work_events_and_waits() -> None:
