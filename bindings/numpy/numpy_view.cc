@@ -212,10 +212,11 @@ int ToDType(PyObject* object) {
       return -1;
     }
     const std::string_view name(s, std::size_t(n));
+    if (const int own = FindDType(name); own >= 0) return own;  // the usual case
     for (int d = 0; d < kDTypes; ++d) {
       if (kDTypeRows[d].long_name == name) return d;
     }
-    return FindDType(name);
+    return -1;
   }
   if (!PyArray_DescrCheck(object) && !PyType_Check(object)) return -1;
   PyArray_Descr* descr = nullptr;
