@@ -15,7 +15,9 @@ C = torch.ops._C
 AWQ = (0, 4, 1, 5, 2, 6, 3, 7)
 
 
-def words(elements: torch.Tensor, dim: int, places: tuple[int, ...] = tuple(range(8))) -> torch.Tensor:
+def words(
+    elements: torch.Tensor, dim: int, places: tuple[int, ...] = tuple(range(8))
+) -> torch.Tensor:
     """Eight neighbours along `dim` in an int32; place p is bits 4p to 4p + 3."""
     parts = elements.long().unflatten(dim, (-1, 8)).unbind(dim + 1)
     made = sum(part << 4 * place for part, place in zip(parts, places, strict=True))
