@@ -15,11 +15,8 @@ C = torch.ops._C
 AWQ = (0, 4, 1, 5, 2, 6, 3, 7)
 
 
-IN_ORDER = tuple(range(8))
-
-
 def words(
-    elements: torch.Tensor, dim: int, places: tuple[int, ...] = IN_ORDER
+    elements: torch.Tensor, dim: int, places: tuple[int, ...] = tuple(range(8))
 ) -> torch.Tensor:
     """Eight neighbours along `dim` in an int32; place p is bits 4p to 4p + 3."""
     parts = elements.long().unflatten(dim, (-1, 8)).unbind(dim + 1)

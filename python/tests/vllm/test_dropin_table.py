@@ -265,7 +265,7 @@ def test_versions() -> None:
     assert old == middle < new
     assert _dropin.rows("0.28.0") == _dropin.rows("0.27.1")
     changed = {row.name for row in set(_dropin.rows("0.31.0")) - set(_dropin.rows("0.28.0"))}
-    assert changed == {"convert_weight_packed", "weight_packed_linear"}
+    assert changed == {"convert_weight_packed", "weight_packed_linear", "cpu_gemm_wna16"}
     refused(
         "anyop.vllm: the version is 'main', but must be like '0.27.1'.",
         lambda: _dropin.rows("main"),
