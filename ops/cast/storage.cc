@@ -118,7 +118,7 @@ void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& x, const Te
 
 }  // namespace
 
-ANYOP_KERNEL(cast, storage){.name = "cpu_storage", .run = Bind<&Run>()};
-ANYOP_KERNEL(cast_backward, storage){.name = "cpu_storage", .run = Bind<&RunBackward>()};
+ANYOP_KERNEL(cast, storage){.name = "cpu_portable_storage", .run = Bind<&Run>()};
+ANYOP_KERNEL(cast_backward, storage){.name = "cpu_portable_storage", .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -99,7 +99,7 @@ TEST(Cast, TheFnuzKindsHaveNeitherInfinityNorNegativeZero) {
 TEST(Cast, ComplexNumbersKeepBothPartsOrLoseOne) {
   Array x(DType::kC64, {2});
   x.data<float>()[0] = 1.5f, x.data<float>()[1] = -2.0f, x.data<float>()[3] = 0.5f;
-  const auto cast = [&](DType to) { return CastOne(x, to, true, "cpu_storage"); };
+  const auto cast = [&](DType to) { return CastOne(x, to, true, "cpu_portable_storage"); };
   const Array wide = cast(DType::kC128);
   EXPECT_EQ(std::vector<double>(wide.data<double>(), wide.data<double>() + 4),
             (std::vector<double>{1.5, -2, 0, 0.5}));
@@ -111,7 +111,7 @@ TEST(Cast, ComplexNumbersKeepBothPartsOrLoseOne) {
 TEST(Cast, WholeNumbersOf64BitsKeepTheirSign) {
   Array x(DType::kU64, {2});
   x.data<std::uint64_t>()[0] = ~0ull, x.data<std::uint64_t>()[1] = (1ull << 63) + (1ull << 39) + 1;
-  const auto cast = [&](DType to) { return CastOne(x, to, true, "cpu_storage"); };
+  const auto cast = [&](DType to) { return CastOne(x, to, true, "cpu_portable_storage"); };
   EXPECT_EQ(cast(DType::kF64).Get(0), 0x1p64);
   EXPECT_EQ(cast(DType::kF32).Get(1), 0x1.000002p63);  // beyond the middle by one
   EXPECT_EQ(cast(DType::kI64).GetInt(0), -1);
