@@ -59,9 +59,9 @@ std::uint64_t ReadNumber(const std::string& flag, const std::string& value) {
 }
 
 // Which of the calls that are made for a test run.
-class Choice {
+class ChosenCalls {
  public:
-  explicit Choice(Purpose purpose) : is_gradient_(purpose == Purpose::kGradient) {}
+  explicit ChosenCalls(Purpose purpose) : is_gradient_(purpose == Purpose::kGradient) {}
 
   bool Takes(const Call& call, int form) {
     const Session& session = TheSession();
@@ -127,7 +127,7 @@ void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(C
   const std::vector<std::uint64_t> seeds =
       session.only_call ? std::vector{*session.only_call} : Seeds(test, purpose, session.seeds);
   std::map<int, int> made;  // form -> calls
-  Choice choice(purpose);
+  ChosenCalls chosen(purpose);
   for (const std::uint64_t seed : seeds) {
     std::optional<Call> call = Generate(test, seed, purpose);
     if (!call) continue;
@@ -140,7 +140,7 @@ void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(C
                   Reproduce(*call));
     }
     ++made[form];
-    if (!choice.Takes(*call, form)) {
+    if (!chosen.Takes(*call, form)) {
       session.tally.left_out += purpose != Purpose::kGradient;
       continue;
     }

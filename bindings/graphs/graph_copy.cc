@@ -101,7 +101,8 @@ class GivenMemory {
     if (!HostOfTensor(object)) Refuse(name);
     is_own == Py_True ? held.Keep(object) : held.Add(tensor, object);
     if (PyArray_Check(object) && !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(object))) {
-      read_only_.push_back(ExtentOf(BytesOf(object).tensor()));
+      const Array bytes = BytesOf(object);  // of any dtype, but not of an array with gaps
+      read_only_.push_back(ExtentOf((bytes.is_none() ? ArrayOf(object) : bytes).tensor()));
     }
     const Host* const of_object = HostOfTensor(object);
     if (is_own != Py_True && of_object != &NumpyHost()) host = of_object;
@@ -123,7 +124,9 @@ class GivenMemory {
       if (!fits) Refuse(name);
       return Array::Empty(view.shape, view.dtype);
     }
-    return ViewIn(BytesOf(object), view, name);
+    const Array bytes = BytesOf(object);
+    if (bytes.is_none()) Refuse(name);  // with gaps, as no graph writes it
+    return ViewIn(bytes, view, name);
   }
 
   const std::string& graph_;

@@ -84,7 +84,7 @@ class Array {
   Shape shape() const { return {layout_.shape, std::size_t(rank())}; }
   Shape strides() const { return {layout_.strides, std::size_t(rank())}; }
   std::int64_t size() const { return tensor().size(); }
-  std::int64_t bytes() const { return size() * Bytes(dtype()); }
+  std::int64_t bytes() const { return is_none() ? 0 : size() * Bytes(dtype()); }
   bool is_contiguous() const { return tensor().is_contiguous(); }
   void* data() const { return BaseOf(tensor()); }
   template <class T>

@@ -439,8 +439,8 @@ def test_memory_that_runs_out_for_a_result() -> None:
 
 def test_every_dtype_goes_through_a_cast() -> None:
     x = torch.tensor([0.0, 1.0, -2.5])
-    for dtype in set(TORCH_DTYPES.values()):
-        if dtype.is_floating_point:
+    for name, dtype in TORCH_DTYPES.items():
+        if dtype.is_floating_point and name != "f4e2m1x2":  # pairs, which no cast makes
             same(torch.ops.anyop.cast(x.to(FAR), dtype), torch.ops.anyop.cast(x, dtype))
 
 

@@ -85,7 +85,7 @@ def test_calls_with_every_other_dtype_are_those_of_numpy(case: Any) -> None:
     has them.
     """
     op, form, dtype = case
-    with jax.enable_x64(dtype in ("i64", "f64")):
+    with jax.enable_x64(dtype in ("i64", "u64", "f64", "c128")):
         values = find(op, form, dtype)
         assert values is not None and holds(op, values, dtype)
         for one, other in zip(_jitted(op, values), wanted(op, values), strict=True):

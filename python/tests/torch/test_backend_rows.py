@@ -59,7 +59,8 @@ def test_views_see_the_same_elements(program: Any, after: str) -> None:
 
 @pytest.mark.parametrize("op", operators())
 def test_operators_of_anyop_convert_by_their_signature(op: str) -> None:
-    call: Example = example(op)
+    # A dtype that compilers leave to torch must not be drawn: the graph would have no such node.
+    call: Example = example(op, dtype="f32" if op.startswith("anyop.cast") else "")
     mine, plain = call.copy(), call.copy()
     program = torch_op(op)
 

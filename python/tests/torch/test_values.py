@@ -157,11 +157,13 @@ def test_results_of_no_tensor_are_on_the_cpu() -> None:
 def test_every_dtype_has_its_counterpart() -> None:
     from anyop.torch._dispatch.operators import TORCH_DTYPES
 
-    x = torch.tensor([0.0, 1.0])
-    for dtype in TORCH_DTYPES.values():
+    for name, dtype in TORCH_DTYPES.items():
+        if name == "f4e2m1x2":
+            continue  # pairs, which no cast makes
+        x = torch.tensor([0.5 if name == "f8e8m0" else 0.0, 1.0])  # a power of two is never 0
         made = torch.ops.anyop.cast(x, dtype)
         assert made.dtype == dtype
-        assert torch.equal(made.float(), x)
+        assert torch.equal(made.real.float() if dtype.is_complex else made.float(), x)
         assert torch.equal(torch.ops.anyop.cast(made, torch.float32), x)
 
 
