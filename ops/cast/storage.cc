@@ -94,7 +94,8 @@ void Run(const Context& ctx, const Tensor& x, DType to, bool saturate, const Ten
   const ReadFunction read = FindRead(x.type());
   const WriteFunction write = FindWrite(to);
   const int x_bytes = Bytes(x.type()), y_bytes = Bytes(to);
-  const bool is_same = x.type() == to;  // of these dtypes none has infinities that may saturate
+  // Bytes stay as they are, unless infinities saturate or what is not 0 becomes a 1.
+  const bool is_same = x.type() == to && to != DType::kF8E5M2 && to != DType::kBool;
   const auto apply = [&](std::int64_t n, std::int64_t ix, std::int64_t iy) {
     const char* from = x.base<const char>() + ix * x_bytes;
     char* into = y.base<char>() + iy * y_bytes;

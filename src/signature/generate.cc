@@ -45,9 +45,11 @@ class Generator {
     return it == map.end() ? nullptr : &it->second;
   }
 
+  // From the first dtypes where no other may be: then one that is added to the list changes no call.
   DType DrawDType(std::uint32_t mask) {
+    const int n = mask >> kFirstDTypes ? kDTypes : kFirstDTypes;
     for (;;) {
-      const int d = int(Below(kDTypes));
+      const int d = int(Below(std::uint64_t(n)));
       if (mask >> d & 1) return DType(d);
     }
   }
