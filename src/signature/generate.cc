@@ -45,7 +45,7 @@ class Generator {
     return it == map.end() ? nullptr : &it->second;
   }
 
-  // From the first dtypes where no other may be: then one that is added to the list changes no call.
+  // From the first dtypes where no other may be: one that is added to the list changes no call.
   DType DrawDType(std::uint32_t mask) {
     const int n = mask >> kFirstDTypes ? kDTypes : kFirstDTypes;
     for (;;) {
