@@ -129,7 +129,8 @@ def _prepare(kind: str) -> dict[str, Any]:
     computing = {row.name for row in _rows.ROWS if row.schema.endswith("-> ()")}
     computing -= {"prepack_moe_weight", "release_dnnl_matmul_handler"}
     idle = tuple(
-        replace(row, call="nothing") if row.name in computing else row for row in _rows.ROWS
+        replace(row, operators=(), constants="", function=False) if row.name in computing else row
+        for row in _rows.ROWS
     )
     vars(_dropin)["ROWS"] = idle
     # Results that no operator wrote hold any numbers, and denormal ones are slow to compute with.
