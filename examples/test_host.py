@@ -96,7 +96,7 @@ def test_results_are_given_or_allocated() -> None:
         (lambda: anyop.softmax(to_toy(np.zeros((1,) * 9, np.float32))), ValueError,
          "softmax: x has 9 dimensions, but must have at most 8."),
         (lambda: anyop.softmax(to_toy(np.zeros(3, np.complex64))), ValueError,
-         "softmax: x has a dtype that anyop lacks. Try a cast to f32 or i64."),
+         "softmax: x is c64[3], but T must be f32, f16 or bf16. Try a cast."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_as_anywhere(call: Any, error: type, text: str) -> None:
