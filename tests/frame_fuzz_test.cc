@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "anyop/runtime.h"
+#include "anyop/storage.h"
 #include "platform/testing/fuzz.h"
 #include "runtime/registry/registry.h"
 #include "runtime/run/call.h"
@@ -23,6 +24,7 @@ class Environment : public ::testing::Environment {
     ::testing::AddGlobalTestEnvironment(new Environment);
 
 constexpr std::int64_t kMostElements = 1 << 12;  // of memory of its own; more is one element, seen
+constexpr std::size_t kWidest = sizeof(C128);    // of the elements that there are
                                                  // many times
 
 // A frame over memory that is there, whatever it says.
@@ -66,7 +68,7 @@ class WildFrame {
       is_large |= elements > kMostElements;
     }
     is_small_ &= !is_large;
-    auto& memory = memory_.emplace_back(std::size_t(is_large ? 1 : elements) * 8 + 64);
+    auto& memory = memory_.emplace_back(std::size_t(is_large ? 1 : elements) * kWidest + 64);
     const bool is_index = t.dtype.code < 2;  // small numbers, of which many are indices in range
     for (char& c : memory) c = char(is_index ? (random_() % 9 ? 0 : random_() % 4) : random_());
     DLTensor& placed = tensors_.emplace_back(t);
