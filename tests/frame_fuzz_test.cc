@@ -23,7 +23,7 @@ class Environment : public ::testing::Environment {
 [[maybe_unused]] ::testing::Environment* const kEnvironment =
     ::testing::AddGlobalTestEnvironment(new Environment);
 
-constexpr std::size_t kWidest = sizeof(C128);  // of the elements that there are
+constexpr std::size_t kWidest = sizeof(C128);    // of the elements that there are
 constexpr std::int64_t kMostElements = 1 << 12;  // of memory of its own; more is one element, seen
                                                  // many times
 
