@@ -36,9 +36,7 @@ BIND = re.compile(r"Bind<\s*&\s*(?P<function>\w+)")
 # What a kernel's parameter may be, by the kind of the signature's parameter; the first is shown.
 TYPES = {
     "tensor": (["const Tensor&"], ["const Tensor*"]),
-    "tensors": (
-        ["std::span<const Tensor* const>"], ["std::optional<std::span<const Tensor* const>>"]
-    ),
+    "tensors": ([_LISTS := "std::span<const Tensor* const>"], [f"std::optional<{_LISTS}>"]),
     "int": (["std::int64_t", "int64_t"], ["std::optional<std::int64_t>"]),
     "float": (["float", "double"], ["std::optional<float>", "std::optional<double>"]),
     "bool": (["bool"], ["std::optional<bool>"]),
