@@ -92,8 +92,7 @@ def ctest(
         output = run(title, command, env=env, summary=lambda o: f"{count_gtest(o)[0]} passed")
         passed, failed, skipped = count_gtest(output)
     except StepFailed as failure:
-        log = prepare.LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
-        output = log.read_text(errors="replace")
+        output = prepare.log_of(title).read_text(errors="replace")
         passed, failed, skipped = count_gtest(output)
         failures = print_failures(output)
         crashed = any(reason != "Failed" for _, reason in failures_of_ctest(output).values())

@@ -100,6 +100,18 @@ class Progress:
         print(f"\r\033[K{line}" if self.tty else line, flush=True)
 
 
+def log_of(title: str) -> Path:
+    """The file with the output of a step. Its folder is there."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    return LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
+
+
+def failed(title: str, lines: Sequence[str], code: int) -> StepFailed:
+    """lines: its output, of which the end is told."""
+    told = f"{title}: exit status {code}. The whole output is in {log_of(title)}."
+    return StepFailed("".join([*lines[-60:], "\n", told]))
+
+
 def run(
     title: str,
     command: Sequence[str | Path],
@@ -109,11 +121,9 @@ def run(
     cwd: Path = ROOT,
 ) -> str:
     """Runs a command with progress; returns its output, raises StepFailed with its end."""
-    LOGS.mkdir(parents=True, exist_ok=True)
-    log = LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
     progress = Progress(title)
     lines: list[str] = []
-    with log.open("w", encoding="utf-8") as file:
+    with log_of(title).open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
             [str(c) for c in command],
             cwd=cwd,
@@ -134,8 +144,7 @@ def run(
     output = "".join(lines)
     if code != 0:
         progress.close("FAILED")
-        tail = "".join(lines[-60:])
-        raise StepFailed(f"{tail}\n{title}: exit status {code}. The whole output is in {log}.")
+        raise failed(title, lines, code)
     progress.close(summary(output) if summary else "ok")
     return output
 
@@ -241,43 +250,13 @@ def ensure_npu() -> Path:
 
 
 class Beside:
-    """A step that uses one core, run beside others that do. finish tells how it went."""
+    """A step that runs beside others, as it waits for packages or uses one core of two."""
 
     def __init__(self, title: str, command: Sequence[str | Path]) -> None:
-        LOGS.mkdir(parents=True, exist_ok=True)
-        self.title, self.start = title, time.monotonic()
-        self.log = LOGS / f"{re.sub(r'[^A-Za-z0-9]+', '-', title).strip('-')}.log"
+        self.title, self.log = title, log_of(title)
         with self.log.open("w") as out:
             self.process = subprocess.Popen(
                 [str(c) for c in command],
-                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-        atexit.register(self.process.kill)
-
-    def finish(self) -> None:
-        progress = Progress(self.title)
-        while self.process.poll() is None:
-            time.sleep(0.2)
-            progress.update("begun beside other steps")
-        atexit.unregister(self.process.kill)
-        progress.close("ok" if self.process.returncode == 0 else "FAILED")
-        if self.process.returncode:
-            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-60:])
-            status = f"exit status {self.process.returncode}"
-            raise StepFailed(f"{tail}\n{self.title}: {status}. The whole output is in {self.log}.")
-
-
-class EnvironmentsAhead:
-    """Environments of other frameworks, made by a process beside other work: most of it is waiting
-    for packages. Who needs one waits first, and then makes what is missing, with its own messages.
-    """
-
-    def __init__(self, vllm: str) -> None:
-        LOGS.mkdir(parents=True, exist_ok=True)
-        self.log = LOGS / "environments-made-beside.log"
-        with self.log.open("w") as out:
-            self.process = subprocess.Popen(
-                ["nice", "-n", "5", sys.executable, __file__, vllm],
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
@@ -287,13 +266,28 @@ class EnvironmentsAhead:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGTERM)  # its pip, too
 
-    def wait(self) -> None:
-        if self.process.poll() is None:
-            progress = Progress("environments, begun beside the tests")
-            while self.process.poll() is None:
-                time.sleep(0.5)
-                progress.update((self.log.read_text().splitlines() or [""])[-1].strip())
-            progress.close("made" if self.process.returncode == 0 else "not all of them")
+    def wait(self, otherwise: str) -> bool:
+        """Whether it went well. otherwise: what its line says if not."""
+        progress = Progress(self.title)
+        while self.process.poll() is None:
+            time.sleep(0.2)
+            progress.update((self.log.read_text().splitlines() or [""])[-1].strip())
+        progress.close("ok" if self.process.returncode == 0 else otherwise)
+        return self.process.returncode == 0
+
+    def finish(self) -> None:
+        """Waits; raises StepFailed with the end of its output."""
+        if not self.wait("FAILED"):
+            lines = self.log.read_text(errors="replace").splitlines(keepends=True)
+            raise failed(self.title, lines, self.process.returncode)
+
+
+def environments_ahead(vllm: str) -> Beside:
+    """Environments of other frameworks. Who needs one waits first, and then makes what is missing,
+    with its own messages.
+    """
+    command = ["nice", "-n", "5", sys.executable, __file__, vllm]
+    return Beside("environments, begun beside the tests", command)
 
 
 def install_anyop(tests: bool) -> None:
@@ -317,7 +311,7 @@ def main_guard(main: Callable[[], int]) -> None:
 
 
 def make_environments() -> int:
-    """Those of EnvironmentsAhead; each is tried."""
+    """Those of environments_ahead; each is tried."""
     failed = 0
     for make in (lambda: ensure_environment("mindspore"), lambda: ensure_vllm(sys.argv[1])):
         try:
