@@ -154,6 +154,18 @@ void RefuseInWordsOfTaker(PyObject* object) {
   }
 }
 
+void RefuseDType(PyObject* tensor, const ArgumentName& name) {
+  const Ref dtype(PyObject_GetAttrString(tensor, "dtype"));
+  const Ref shape(PyObject_GetAttrString(tensor, "shape"));
+  const Ref sizes(shape ? PySequence_List(shape.get()) : nullptr);
+  const Ref text(dtype && sizes ? PyUnicode_FromFormat("%S%R", dtype.get(), sizes.get()) : nullptr);
+  const char* shown = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!shown) PyErr_Clear();
+  ThrowValueError(
+      Filled(texts::kNoDType,
+             {{"op", name.op}, {"name", name.text()}, {"type", shown ? shown : "a tensor"}}));
+}
+
 Ref DictOf(std::span<const Text> texts) {
   Ref dict = Checked(PyDict_New());
   for (const Text& text : texts) {

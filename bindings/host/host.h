@@ -154,6 +154,9 @@ bool IsModule(PyObject* object, std::string_view name);
 void RefuseInWordsOfTaker(PyObject* object);
 // {name: text}
 Ref DictOf(std::span<const Text> texts);
+// A tensor of a dtype that anyop has no name for: tells it in the tensor's own words, as
+// "timedelta64[s][2, 3]".
+[[noreturn]] void RefuseDType(PyObject* tensor, const ArgumentName& name);
 // An argument that is no tensor of the host.
 [[noreturn]] void RefuseObject(const Host& host, PyObject* object, const ArgumentName& name);
 

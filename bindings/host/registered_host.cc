@@ -11,7 +11,6 @@
 #include "elsewhere.h"
 #include "platform/threads.h"
 #include "runtime/memory/copy.h"
-#include "signature/texts.h"
 #include "slots.h"
 
 namespace anyop::python {
@@ -54,14 +53,7 @@ void DescribeDType(const ArgumentName& name, PyObject* object, DLTensor& t) {
   static PyObject* const attribute = PyUnicode_InternFromString("dtype");
   const Ref dtype = Checked(PyObject_GetAttr(object, attribute));
   const int known = DTypeOfAnyHost(dtype.get());
-  if (known < 0) {
-    const Ref sizes = Checked(PyObject_GetAttrString(object, "shape"));
-    const Ref shape = Checked(PySequence_List(sizes.get()));
-    const Ref text = Checked(PyUnicode_FromFormat("%S%R", dtype.get(), shape.get()));
-    ThrowValueError(
-        Filled(texts::kNoDType,
-               {{"op", name.op}, {"name", name.text()}, {"type", ToText(text.get(), "a type")}}));
-  }
+  if (known < 0) RefuseDType(object, name);
   FillTensor(&t, nullptr, kHostDevice, ToDL(DType(known)), -1, nullptr);
 }
 

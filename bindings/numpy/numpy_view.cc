@@ -6,7 +6,6 @@
 
 #include "anyop/stream.h"
 #include "anyop/tensor.h"
-#include "signature/texts.h"
 
 namespace anyop::python {
 
@@ -89,20 +88,6 @@ int ToTypeNumber(DType dtype) {
   return number;
 }
 
-// "timedelta64[s][2, 3]", for a dtype that anyop has no name for.
-std::string ShowForeignArray(PyArrayObject* array) {
-  const Ref text(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))));
-  const char* s = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!s) PyErr_Clear();
-  std::string shown = s ? s : "?";
-  shown += '[';
-  for (int i = 0; i < PyArray_NDIM(array); ++i) {
-    if (i) shown += ", ";
-    shown += std::to_string(PyArray_DIM(array, i));
-  }
-  return shown + ']';
-}
-
 // Subclasses pass (numpy.memmap holds weights), unless they mean more than their memory says.
 void CheckIsPlain(PyObject* object, const ArgumentName& name) {
   if (!PyArray_Check(object)) RefuseObject(NumpyHost(), object, name);
@@ -164,9 +149,7 @@ void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& 
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   const int dtype = DTypeOfArray(PyArray_DESCR(array));
   if (dtype < 0) {
-    ThrowValueError(
-        Filled(texts::kNoDType,
-               {{"op", name.op}, {"name", name.text()}, {"type", ShowForeignArray(array)}}));
+    RefuseDType(object, name);
   }
   if (PyArray_DESCR(array)->byteorder == '>') {
     ThrowValueError(name.start() +

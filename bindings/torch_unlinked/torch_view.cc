@@ -9,16 +9,6 @@
 namespace anyop::python {
 namespace {
 
-std::string ShowForeignTensor(PyObject* tensor) {
-  const Ref dtype(PyObject_GetAttrString(tensor, "dtype"));
-  const Ref shape(PyObject_GetAttrString(tensor, "shape"));
-  const Ref sizes(shape ? PySequence_List(shape.get()) : nullptr);
-  const Ref text(dtype && sizes ? PyUnicode_FromFormat("%S%R", dtype.get(), sizes.get()) : nullptr);
-  const char* s = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!s) PyErr_Clear();
-  return s ? s : "a torch tensor";
-}
-
 // Where a tensor lies that differs from a plain one of the CPU in the keys of its device alone: for
 // kernels, and for autocast. kHostDevice where anyop knows no such device, or the tensor is another
 // kind of tensor.
@@ -102,9 +92,7 @@ void RefuseTorchTensor(PyObject* object, const ArgumentName& name) {
                                         {"rank", std::to_string(PyLong_AsLong(rank.get()))}}));
   }
   PyErr_Clear();
-  ThrowValueError(
-      Filled(texts::kNoDType,
-             {{"op", name.op}, {"name", name.text()}, {"type", ShowForeignTensor(object)}}));
+  RefuseDType(object, name);
 }
 
 void RefuseInference(const ArgumentName& name) {

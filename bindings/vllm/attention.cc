@@ -107,20 +107,20 @@ struct AttentionArguments {
 
 // What all requests share, as our operator takes it.
 struct Attention {
-  explicit Attention(const RowCall& arguments)
-      : given{arguments},
-        is_fp8(IsFp8(arguments.name, arguments[17].toStringRef())),
-        query(arguments.name, "query", given.query()),
-        output(arguments.name, "output", arguments[3].toTensor(), true),
-        keys(CacheOf(arguments.name, "key_cache", arguments[1].toTensor(), is_fp8, false)),
-        values(CacheOf(arguments.name, "value_cache", arguments[2].toTensor(), is_fp8, false)),
-        table(arguments.name, "block_table", arguments[10].toTensor()),
-        lengths(arguments.name, "seq_lens", arguments[5].toTensor()),
-        starts(arguments.name, "query_start_loc", arguments[4].toTensor()),
-        slopes(arguments.name, "alibi_slopes", arguments[8]),
-        sinks(arguments.name, "s_aux", arguments[13]),
-        k_scale(arguments.name, "k_scale", arguments[15].toDouble(), keys.size(2)),
-        v_scale(arguments.name, "v_scale", arguments[16].toDouble(), keys.size(2)) {
+  explicit Attention(const RowCall& a)
+      : given{a},
+        is_fp8(IsFp8(a.name, a[17].toStringRef())),
+        query(a.name, "query", given.query()),
+        output(a.name, "output", a[3].toTensor(), true),
+        keys(CacheOf(a.name, "key_cache", a[1].toTensor(), is_fp8, false)),
+        values(CacheOf(a.name, "value_cache", a[2].toTensor(), is_fp8, false)),
+        table(a.name, "block_table", a[10].toTensor()),
+        lengths(a.name, "seq_lens", a[5].toTensor()),
+        starts(a.name, "query_start_loc", a[4].toTensor()),
+        slopes(a.name, "alibi_slopes", a[8]),
+        sinks(a.name, "s_aux", a[13]),
+        k_scale(a.name, "k_scale", a[15].toDouble(), keys.size(2)),
+        v_scale(a.name, "v_scale", a[16].toDouble(), keys.size(2)) {
     query.MustHaveRank(3, "[tokens, heads, head size]");
     output.MustHaveRank(3, "[tokens, heads, head size]");
     table.MustHaveRank(2, "[requests, blocks]");

@@ -40,8 +40,8 @@ inline constexpr DLDataType kDLDataTypes[kDTypes] = {
 #undef ANYOP_DTYPE_DL
 };
 
-// The dtypes of anyop 1.0, f64 to bool. The others are taken only where a signature names them, so
-// that no kernel which was written before them meets one.
+// The dtypes that a signature takes without naming them, f64 to bool. The others came later and are
+// taken only where one names them, so that no kernel which was written before them meets one.
 inline constexpr int kFirstDTypes = ANYOP_BOOL8 + 1;
 
 // Of one element, for instance of a pair.

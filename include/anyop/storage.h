@@ -144,11 +144,12 @@ template <class F>
 // A stored number as a double: of a complex one the real part, of a pair its byte.
 template <class E>
 [[gnu::always_inline]] constexpr double ToDouble(const E& e) {
-  if constexpr (requires { e.re; }) {
+  if constexpr (std::is_arithmetic_v<E>) {
+    return double(e);
+  } else if constexpr (requires { e.re; }) {
     return double(e.re);
   } else if constexpr (requires { float(e); }) {
-    if constexpr (std::is_class_v<E>) return double(float(e));
-    if constexpr (!std::is_class_v<E>) return double(e);
+    return double(float(e));
   } else {
     return double(e.bits);
   }

@@ -15,21 +15,7 @@ import torch
 
 EACH = 20  # of a slice
 DEVICE = "far"
-_JITERATOR = "is there for CUDA alone"
-_SPARSE = "sparse tensors are not there"
-_NO_CPU = "the CPU has none"
-EXCEPTIONS = {
-    "jiterator_2inputs_2outputs": _JITERATOR,
-    "jiterator_4inputs_with_extra_args": _JITERATOR,
-    "jiterator_binary": _JITERATOR,
-    "jiterator_binary_return_by_ref": _JITERATOR,
-    "jiterator_unary": _JITERATOR,
-    "sparse.mm.reduce": _SPARSE,
-    "sparse.sampled_addmm": _SPARSE,
-    "to_sparse": _SPARSE,
-    "torch.ops.aten._efficient_attention_forward": _NO_CPU,
-    "torch.ops.aten._flash_attention_forward": _NO_CPU,
-}
+EXCEPTIONS = {**opinfo_device.EXCEPTIONS, "to_sparse": opinfo_device.SPARSE}
 
 
 def differing(entries: Sequence[Any], samples: int) -> dict[str, str]:

@@ -23,22 +23,11 @@ import opinfo_device as table  # noqa: E402
 EACH = 10  # of a slice
 CHUNK = 80
 # Entries that do not agree, by name, each with why.
-_JITERATOR = "is there for CUDA alone"
-_SPARSE = "sparse tensors are not there"
-_NO_CPU = "the CPU has none"
 _DOUBLE = "torch_npu makes float32 of float64 on this chip"
 EXCEPTIONS: dict[str, str] = {
+    **table.EXCEPTIONS,
     "double": _DOUBLE,
     "float_power": _DOUBLE,
-    "jiterator_2inputs_2outputs": _JITERATOR,
-    "jiterator_4inputs_with_extra_args": _JITERATOR,
-    "jiterator_binary": _JITERATOR,
-    "jiterator_binary_return_by_ref": _JITERATOR,
-    "jiterator_unary": _JITERATOR,
-    "sparse.mm.reduce": _SPARSE,
-    "sparse.sampled_addmm": _SPARSE,
-    "torch.ops.aten._efficient_attention_forward": _NO_CPU,
-    "torch.ops.aten._flash_attention_forward": _NO_CPU,
     "to": "torch_npu takes no memory format there",
 }
 

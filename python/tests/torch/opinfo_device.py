@@ -19,6 +19,21 @@ WITHOUT_VALUES = (
     "randint", "randn", "resize_", "rrelu",
     "scaled_dot_product_attention", "svd_lowrank", "pca_lowrank", "uniform",
 )  # fmt: skip
+SPARSE = "sparse tensors are not there"
+_JITERATOR = "is there for CUDA alone"
+_NO_CPU = "the CPU has none"
+# Entries that agree on no such device, by name, each with why.
+EXCEPTIONS = {
+    "jiterator_2inputs_2outputs": _JITERATOR,
+    "jiterator_4inputs_with_extra_args": _JITERATOR,
+    "jiterator_binary": _JITERATOR,
+    "jiterator_binary_return_by_ref": _JITERATOR,
+    "jiterator_unary": _JITERATOR,
+    "sparse.mm.reduce": SPARSE,
+    "sparse.sampled_addmm": SPARSE,
+    "torch.ops.aten._efficient_attention_forward": _NO_CPU,
+    "torch.ops.aten._flash_attention_forward": _NO_CPU,
+}
 
 
 def entries() -> list[Any]:
