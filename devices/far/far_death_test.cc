@@ -162,10 +162,12 @@ int Sleep(void*, char*, std::uint64_t) {
 }
 
 void ExitWithWorkUnderWay() {
+  // Made before the device and so destroyed after its end, while copies into it are still queued.
+  // Were it made later, a copy under way could write what exit() has destroyed.
+  static std::vector<float> out(1 << 16);
   static const auto* const s = new Stream;
   static const auto* const waiting = new Stream;
   static const auto* const held = new Stream;
-  static std::vector<float> out(1 << 16);  // is destroyed while copies are queued
   float* const x = s->New<float>(1 << 16);
   s->Fill(x, 1 << 16, 1.0f);
   Hold(*held);
