@@ -4,23 +4,6 @@
 #include "optest/running.h"
 
 namespace anyop::optest {
-namespace {
-
-std::int64_t PlanValue(const Operator& op, const CheckedCall& checked, Frame& frame,
-                       const std::string& name, int threads) {
-  const Form& form = op.contract->forms[std::size_t(checked.form)];
-  if (name == "threads") return threads;
-  const int var = form.var(name), param = form.param(name);
-  if (var >= 0) {
-    return checked.bindings.bound >> var & 1 ? checked.bindings.var[var] : -1;
-  }
-  const anyop_value v = param < 0 ? anyop_value{} : frame.values()[param];
-  if (v.tag == ANYOP_NONE) return -1;
-  return v.tag == ANYOP_FLOAT ? std::int64_t(v.f) : v.i;
-}
-
-}  // namespace
-
 std::string WhyNot(const Operator& op, const OperatorKernel& kernel, const CheckedCall& checked,
                    Frame& frame) {
   if (!kernel.is_built) return "not built for this machine";
@@ -53,7 +36,6 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
                  checked.bindings, frame.values(), options.threads);
     options.workspace_bytes = n.known ? std::uint64_t(n.is_float ? n.f : double(n.i)) : 0;
   }
-  options.tiling_bytes = kernel.data.tiling_bytes;
   options.kernel_data = kernel.data.data;
   options.poison = arrangement.poison;
   options.stop_pages = frame.PagesOf(options.stop.memory);
@@ -61,17 +43,8 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
   const Running running("kernel " + kernel.name);
   frame.NoteMemories();
   services.NoteMemories();
-  int code = ANYOP_OK;
-  if (kernel.data.plan) {
-    std::vector<std::int64_t> values;
-    for (const std::string& name : kernel.plan_values) {
-      values.push_back(PlanValue(op, checked, frame, name, options.threads));
-    }
-    code = kernel.data.plan(services.context(), values.data(), services.tiling());
-  }
-  if (code == ANYOP_OK && frame.HasSomethingToWrite()) {
-    code = kernel.data.run(services.context(), frame.values());
-  }
+  const int code = frame.HasSomethingToWrite() ? kernel.data.run(services.context(), frame.values())
+                                               : int{ANYOP_OK};
   if (code != ANYOP_OK) run.defect = {"fails", "it fails: " + services.error()};
   if (!run.defect) run.defect = frame.FindDefect(true);
   if (!run.defect) run.defect = services.FindDefect();

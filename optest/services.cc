@@ -34,8 +34,6 @@ Services::Services(const ServicesOptions& options)
     context_.workspace_bytes = options.workspace_bytes;
     if (options.stop.memory == "workspace") stop_pages_ = workspace_->pages();
   }
-  tiling_.resize((options.tiling_bytes + 7) / 8);
-  context_.tiling = tiling_.data();
   context_.threads = options.threads;
   // A cache so small that kernels stream what they write, wherever results are compared anyway.
   context_.cache_kib = cut_ == Cut::kBackwards ? 1 : 0;

@@ -34,7 +34,6 @@ struct ServicesOptions {
   bool is_batch_invariant = false;
   std::uint64_t workspace_bytes = 0;
   unsigned char poison = kGuard;  // of the workspace
-  std::uint32_t tiling_bytes = 0;
   const void* kernel_data = nullptr;
 };
 
@@ -45,7 +44,6 @@ class Services {
   Services& operator=(const Services&) = delete;
 
   const anyop_context* context() const { return &context_; }
-  void* tiling() { return tiling_.data(); }
   const std::string& error() const { return error_; }
   // With Cut::kInterrupted: a part waited for one that stood still.
   bool waits() const { return waits_; }
@@ -70,7 +68,6 @@ class Services {
   anyop_host host_{};
   anyop_context context_{};
   std::unique_ptr<Memory> workspace_;
-  std::vector<std::uint64_t> tiling_;
   std::string error_;
 };
 

@@ -138,24 +138,21 @@ struct anyop_context {
   void* stream;    /* NULL on CPU */
   void* workspace; /* 64-byte aligned, workspace_bytes long, uninitialized */
   uint64_t workspace_bytes;
-  const void* tiling; /* what the kernel's plan function wrote */
-  int32_t threads;    /* the most threads that parallel_for uses for this call */
-  int32_t cache_kib;  /* of the last-level cache, in KiB; 0 where unknown */
-  void* runtime;      /* the runtime's own */
-  const void* data;   /* the kernel's own: anyop_kernel.data */
+  int32_t threads;   /* the most threads that parallel_for uses for this call */
+  int32_t cache_kib; /* of the last-level cache, in KiB; 0 where unknown */
+  void* runtime;     /* the runtime's own */
+  const void* data;  /* the kernel's own: anyop_kernel.data */
 };
 
 /* A frame: the parameters in signature order, then the results. */
 typedef int (*anyop_run)(const anyop_context*, const anyop_value* frame);
-/* Fills `tiling` from the numbers named by plan_values, in their order. */
-typedef int (*anyop_plan)(const anyop_context*, const int64_t* values, void* tiling);
 /* NULL if the kernel takes the call, else the reason why not. */
 typedef const char* (*anyop_accepts)(const anyop_value* frame);
 
 /* ---- What a library is made of: constant data. */
 typedef struct {
   uint32_t size;
-  uint32_t tiling_bytes;
+  uint32_t reserved;
   const char* name;      /* <device>[_<isa>][_<variant>][_<dtype>] */
   const char* when;      /* conditions, separated by commas; "" takes every call */
   const char* needs;     /* CPU features, separated by commas */
@@ -163,10 +160,8 @@ typedef struct {
   anyop_run run;
   const char* params; /* one letter per parameter and result; see Bind in op.h */
   anyop_accepts accepts;
-  anyop_plan plan;
-  const char* plan_values; /* variables and number parameters, separated by commas */
-  const char* probe;       /* sizes to measure this kernel at: "d = 1024, rows = 8"; "" for never */
-  const void* data;        /* handed to `run` in its context: one function for many kernels */
+  const char* probe; /* sizes to measure this kernel at: "d = 1024, rows = 8"; "" for never */
+  const void* data;  /* handed to `run` in its context: one function for many kernels */
 } anyop_kernel;
 
 typedef struct {

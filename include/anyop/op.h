@@ -73,10 +73,6 @@ struct Context : anyop_context {
   [[gnu::always_inline]] T* Workspace(std::size_t byte_offset = 0) const {
     return reinterpret_cast<T*>(static_cast<char*>(workspace) + byte_offset);
   }
-  template <class T>
-  [[gnu::always_inline]] const T& Tiling() const {
-    return *static_cast<const T*>(tiling);
-  }
   [[gnu::always_inline]] bool batch_invariant() const { return flags & ANYOP_FLAG_BATCH_INVARIANT; }
 
  private:
@@ -223,15 +219,13 @@ constexpr RunFunction Bind() {
 
 struct Kernel {
   std::uint32_t size = sizeof(Kernel);
-  std::uint32_t tiling_bytes = 0;
+  std::uint32_t reserved = 0;
   const char* name = ANYOP_KERNEL_NAME;
   const char* when = "";
   const char* needs = ANYOP_NEEDS;
   const char* workspace = "";
   RunFunction run{};
   anyop_accepts accepts = nullptr;
-  anyop_plan plan = nullptr;
-  const char* plan_values = "";
   const char* probe = "";
   const void* data = nullptr;
 };

@@ -214,7 +214,7 @@ TEST(Executable, BindsNumbersAndSizes) {
   const int k = b.Scalar("k", ParamKind::kInt);
   const Size size = Size::Symbol(b.graph().value(k).symbol);
   const int part = b.Slice(x, 0, size, size + b.Symbol("n"));
-  b.Output(b.Call("testing.tiled", {ValueArgument(part), SizeArgument(size)})[0]);
+  b.Output(b.Call("testing.uses_workspace", {ValueArgument(part), SizeArgument(size)})[0]);
   b.Output(part, "part");
   Executable e(b.Finish());
   for (const int at : {0, 2, 3}) {
@@ -265,7 +265,7 @@ TEST(Executable, ChecksIndicesInEachReplay) {
 TEST(Executable, GivesKernelsTheirWorkspace) {
   GraphBuilder b;
   const int x = b.Input("x", "f32[n, 16]");
-  const int t = b.Call("testing.tiled", {ValueArgument(x)})[0];
+  const int t = b.Call("testing.uses_workspace", {ValueArgument(x)})[0];
   b.Output(b.Call("testing.scale", {ValueArgument(t), FloatArgument(1)})[0]);
   Executable e(b.Finish());
   EXPECT_EQ(Values(Replay(e, {Counting({2, 16})})[0]), (std::vector<float>{48, 128, 0}));

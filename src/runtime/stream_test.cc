@@ -128,7 +128,7 @@ struct Framework {
 TEST(Frameworks, AreLeftWhereAScopeOpensInTheirCall) {
   const Array x = OnFar(Counting({1, 64}));
   const Stream theirs(Far()), ours(Far());
-  const Array wanted = Call("testing.tiled", x, 3);
+  const Array wanted = Call("testing.uses_workspace", x, 3);
   WatchedFar far;
   Framework::stream = theirs.native(), Framework::asked.clear();
   {
@@ -137,7 +137,7 @@ TEST(Frameworks, AreLeftWhereAScopeOpensInTheirCall) {
     {
       const StreamScope scope(ours);
       EXPECT_EQ(Current(), ours.native());
-      y = Call("testing.tiled", x, 3);
+      y = Call("testing.uses_workspace", x, 3);
       const CallingDeviceHost again(&Framework::kHost);
       EXPECT_EQ(Current(), theirs.native());
     }
@@ -152,7 +152,7 @@ TEST(Frameworks, AreLeftWhereAScopeOpensInTheirCall) {
 TEST(Frameworks, SayWhereCallsGoAndGiveThemMemory) {
   const Array x = OnFar(Counting({1, 64}));
   const Stream theirs(Far()), ours(Far());
-  const Array wanted = Call("testing.tiled", x, 3);
+  const Array wanted = Call("testing.uses_workspace", x, 3);
   WatchedFar far;
   Framework::stream = theirs.native(), Framework::asked.clear(), Framework::released = 0;
   {
@@ -160,7 +160,7 @@ TEST(Frameworks, SayWhereCallsGoAndGiveThemMemory) {
     const CallingDeviceHost calling(&Framework::kHost);
     EXPECT_EQ(Current(), theirs.native());
     Held held(theirs);
-    const Array y = Call("testing.tiled", x, 3);
+    const Array y = Call("testing.uses_workspace", x, 3);
     EXPECT_EQ(Framework::asked, (std::vector<std::uint64_t>{12, 512}));  // y, and the workspace
     EXPECT_EQ(Framework::released, 1);
     EXPECT_FALSE(theirs.Record().is_complete());

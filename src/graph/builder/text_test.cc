@@ -42,7 +42,7 @@ Graph Everything() {
   declined.declined = 2;
   const int low = b.Call(*Find("testing.extremes"), {ValueArgument(w)}, declined)[0];
   const Size size = Size::Symbol(b.graph().value(k).symbol);
-  const int tile = b.Call("testing.tiled", {ValueArgument(y), SizeArgument(size + 1)})[0];
+  const int tile = b.Call("testing.uses_workspace", {ValueArgument(y), SizeArgument(size + 1)})[0];
   const int last = b.Call("testing.pick", {ValueArgument(tile), WordArgument("last")})[0];
   const int half =
       b.Call("testing.every_other", {ValueArgument(b.Reshape(y, {b.ParseSize("4*n")}))})[0];
@@ -68,7 +68,7 @@ v8: f32[1, 4] = slice(cache, 0, 2, 3)
 v9: f32[4] = reshape(v8, [4])
 into v9 = testing.scale(w, s=0.1)
 v10: f32[1], _ = testing.extremes(w)
-v11: f32[3] = testing.tiled(scaled, factor=k + 1)
+v11: f32[3] = testing.uses_workspace(scaled, factor=k + 1)
 v12: f32[1] = testing.pick(v11, which='last')
 v13: f32[4*n] = reshape(scaled, [4*n])
 v14: f32[2*n] = testing.every_other(v13)
@@ -155,8 +155,9 @@ TEST(GraphText, TakesWholeNumbersOnly) {
   expect("y: f32[8, 5] = slice(x, 1, 0, 5.5)\n", "expected )");
   expect("y: f32[8, 8] = transpose(x, 0, 4294967297)\n", "expected a dimension, from 0 to 7.");
   expect("y: f32[8, 8] = transpose(x, 1e0, 0)\n", "expected a whole number.");
-  expect("y: f32[3] = testing.tiled(x, factor=-1.5)\n", "expected a whole number.");
-  expect("y: f32[3] = testing.tiled(x, factor=9223372036854775808)\n", "more than 63 bits");
+  expect("y: f32[3] = testing.uses_workspace(x, factor=-1.5)\n", "expected a whole number.");
+  expect("y: f32[3] = testing.uses_workspace(x, factor=9223372036854775808)\n",
+         "more than 63 bits");
   expect("into e = testing.scale(x, s=2.0)\n",
          "testing.scale: y is written into e, a number, but must be written into a tensor.");
 }

@@ -129,7 +129,7 @@ TEST(Order, KeepsSizesBehindTheCallThatTellsThem) {
       "h: f32[h_0] = testing.every_other(x)\n"
       "v: f32[h_0] = slice(y, 0, 0, h_0)\n"
       "w: f32[h_0] = testing.scale(v, s=2.0)\n"
-      "t: f32[3] = testing.tiled(y, factor=h_0)\n"
+      "t: f32[3] = testing.uses_workspace(y, factor=h_0)\n"
       "output w\n");
   EXPECT_EQ(NodeDependences(graph)[1], std::vector<int>{0});
   EXPECT_EQ(NodeDependences(graph)[2], std::vector<int>{0});

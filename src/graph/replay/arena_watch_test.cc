@@ -106,7 +106,7 @@ std::string Damaged(F&& damage) {
   Executable e(ParseGraph("input x: f32[n]\n"
                           "a: f32[n] = testing.scale(x, s=2.0)\n"
                           "b: f32[n] = testing.scale(a, s=2.0)\n"
-                          "c: f32[3] = testing.tiled(x)\n"
+                          "c: f32[3] = testing.uses_workspace(x)\n"
                           "d: f32[n] = testing.axpy(a=1.0, x=b, y=x)\n"
                           "e: f32[1] = testing.pick(b)\n"
                           "f: f32[1] = testing.pick(d)\n"

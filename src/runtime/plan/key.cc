@@ -10,10 +10,6 @@ void MakeKeyParts(Operator& op) {
   const Form& form = op.contract->forms[0];
   for (const OperatorKernel& k : op.kernels) {
     if (k.data.accepts) used = ~0ull;  // a predicate in C++ may read every number
-    for (const std::string& v : k.plan_values) {
-      const int p = form.param(v);
-      if (p >= 0) used |= 1ull << p;
-    }
   }
   KeyParts& parts = op.key_parts;
   parts.n_values = std::uint8_t(op.n_params + op.n_results);

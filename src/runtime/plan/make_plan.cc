@@ -375,24 +375,6 @@ class Planner {
       }
       plan_.workspace_bytes = std::uint64_t(n.i);
     }
-    if (!k.data.plan) return;
-    plan_.tiling_storage = std::make_unique<std::uint64_t[]>(k.data.tiling_bytes / 8 + 1);
-    plan_.tiling = plan_.tiling_storage.get();
-    std::int64_t values[kMaxVars + kMaxParams];
-    int n = 0;
-    for (const std::string& name : k.plan_values) values[n++] = PlanValue(name);
-    RunState state(plan_);
-    const anyop_context context = MakeContext(plan_, nullptr, &state);
-    const int code = k.data.plan(&context, values, plan_.tiling_storage.get());
-    if (code) FailCall(op_, code, state, k.file);
-  }
-  // -1 for what this call does not bind.
-  std::int64_t PlanValue(const std::string& name) const {
-    if (name == "threads") return plan_.threads;
-    const int var = form_->var(name), param = form_->param(name);
-    if (var >= 0) return plan_.bindings.bound >> var & 1 ? plan_.bindings.var[var] : -1;
-    if (param < 0 || frame_[param].tag == ANYOP_NONE) return -1;
-    return frame_[param].tag == ANYOP_FLOAT ? std::int64_t(frame_[param].f) : frame_[param].i;
   }
 
   const Operator& op_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a call without its data and addresses: results, kernel, workspace, tiling, and
-// the checks that each call makes.
+// What is known of a call without its data and addresses: results, kernel, workspace, and the
+// checks that each call makes.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -61,12 +61,10 @@ struct Plan {
   int threads = 1;
   const void* kernel_data = nullptr;
   std::uint64_t workspace_bytes = 0;
-  const void* tiling = nullptr;  // into tiling_storage
-  std::uint64_t copied = 0;      // [param] bit: copied to contiguous memory before the kernel;
-                                 // from n_params on, results: copied from there after it
-  std::uint32_t flags = 0;       // of the context
+  std::uint64_t copied = 0;  // [param] bit: copied to contiguous memory before the kernel;
+                             // from n_params on, results: copied from there after it
+  std::uint32_t flags = 0;   // of the context
   std::vector<IndexCheck> index_checks;
-  std::unique_ptr<std::uint64_t[]> tiling_storage;
   Bindings bindings;
 
   // For calls on a device. All of them are slow runs, so that others never read these fields.

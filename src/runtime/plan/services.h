@@ -26,13 +26,12 @@ struct RunState {
 extern const anyop_host kServices;
 
 inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* state) {
-  return {sizeof(anyop_context), plan.flags,  &kServices,   nullptr,        workspace,
-          plan.workspace_bytes,  plan.tiling, plan.threads, LastLevelKib(), state,
-          plan.kernel_data};
+  return {sizeof(anyop_context), plan.flags,   &kServices,     nullptr, workspace,
+          plan.workspace_bytes,  plan.threads, LastLevelKib(), state,   plan.kernel_data};
 }
 
-// Throws the error that a check, plan function or kernel reported. file: the library that this code
-// is of, where it is not the operator's own.
+// Throws the error that a check or kernel reported. file: the library that this code is of, where it
+// is not the operator's own.
 [[noreturn]] void FailCall(const Operator& op, int code, const RunState& state,
                            const std::string& file = "");
 // The same for the plan's kernel.

@@ -120,8 +120,7 @@ class OperatorReader {
     OperatorKernel kernel;
     kernel.data = Widen(&raw);
     anyop_kernel& d = kernel.data;
-    for (const char** text :
-         {&d.name, &d.when, &d.needs, &d.workspace, &d.params, &d.plan_values, &d.probe}) {
+    for (const char** text : {&d.name, &d.when, &d.needs, &d.workspace, &d.params, &d.probe}) {
       *text = TextOr(*text);
     }
     kernel.name = d.name;
@@ -134,7 +133,6 @@ class OperatorReader {
     if (kernel.is_for_host) kernel.missing = MissingFeature(d.needs);
     kernel.has_features = kernel.missing.empty();
     kernel.is_portable = !*d.needs;
-    kernel.plan_values = SplitList(d.plan_values);
     CheckLetters("kernel " + kernel.name, d.params, Taker::kKernel);
     return kernel;
   }
@@ -206,27 +204,12 @@ class OperatorReader {
       if (*k.data.when) {
         k.when = Naming(".when" + of, [&] { return CompileConditions(c, k.data.when); });
       }
-      for (const std::string& name : k.plan_values) CheckPlanValue(name, of);
       if (*k.data.workspace) {
         k.workspace = Naming(".workspace" + of, [&] {
           return CompileExpression(c, k.data.workspace, ThreadsName::kKnown);
         });
       }
     }
-  }
-
-  void CheckPlanValue(const std::string& name, const std::string& of) const {
-    const auto is_number = [&](const Form& form) {
-      const int param = form.param(name);
-      if (param < 0) return form.var(name) >= 0;
-      const ParamKind kind = form.params[std::size_t(param)].kind;
-      return kind == ParamKind::kInt || kind == ParamKind::kFloat || kind == ParamKind::kBool;
-    };
-    if (name == "threads" || std::ranges::any_of(op_->contract->forms, is_number)) return;
-    Fail(ANYOP_INVALID_ARGUMENT, ".plan_values" + of + ": '" + name +
-                                     "' is neither a size nor a number of the signature, nor "
-                                     "threads:\n  " +
-                                     op_->contract->text);
   }
 
   const anyop_library_info& info_;

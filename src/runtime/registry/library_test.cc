@@ -312,14 +312,6 @@ TEST(Library, ABadExpressionNamesFileKernelAndField) {
   workspace.kernel.name = "cpu_f32";
   EXPECT_EQ(first_line(workspace),
             "a.so: .workspace of kernel cpu_f32: an expression of workspace");
-  HandMade values("values(x: f32[n, k]) -> (y: f32[n, k])");
-  values.kernel.name = "cpu_f32";
-  for (const char* wrong : {"nonsens", "n, x", "2 * n"}) {
-    values.kernel.plan_values = wrong;
-    EXPECT_EQ(first_line(values).find("a.so: .plan_values of kernel cpu_f32: '"), 0u) << wrong;
-  }
-  values.kernel.plan_values = "n, k, threads";
-  EXPECT_EQ(first_line(values), "");
   HandMade flops("flops(x: f32[n]) -> (y: f32[n])");
   flops.op.flops = "2 *";
   EXPECT_EQ(first_line(flops), "a.so: .flops: an expression of flops");

@@ -55,7 +55,6 @@ struct OperatorKernel {
   anyop_kernel data{};        // fields that an older library lacks are zero
   std::vector<Expression> when;
   Expression workspace;
-  std::vector<std::string> plan_values;
 };
 
 // Never destroyed once registered: plans, graphs and dispatchers hold pointers.

@@ -361,10 +361,10 @@ TEST(Call, RunsTheOperatorsCheckFirst) {
   EXPECT_EQ(Values(y), (std::vector<float>{1, 2}));
 }
 
-TEST(Call, PassesTilingAndAlignedWorkspace) {
+TEST(Call, PassesAnAlignedWorkspace) {
   const Array x = Array::Zeros({5, 7}, DType::kF32);
-  EXPECT_EQ(Values(Call("testing.tiled", x)), (std::vector<float>{21, 56, 0}));
-  EXPECT_EQ(Values(Call("testing.tiled", x, 4)), (std::vector<float>{28, 56, 0}));
+  EXPECT_EQ(Values(Call("testing.uses_workspace", x)), (std::vector<float>{21, 56, 0}));
+  EXPECT_EQ(Values(Call("testing.uses_workspace", x, 4)), (std::vector<float>{28, 56, 0}));
 }
 
 TEST(Call, TurnsExceptionsOfKernelsIntoErrors) {
@@ -403,7 +403,7 @@ TEST(Call, AllocatesNothingInTheSteadyState) {
   const Array slots = Ints({0, 1, 2, 3}), three = Array::Zeros({3}, DType::kF32);
   const Array turned = Array::Zeros({64, 4}, DType::kF32).Transpose(0, 1);
   Operator *scale = Find("testing.scale"), *scatter = Find("testing.scatter"),
-           *tiled = Find("testing.tiled");
+           *tiled = Find("testing.uses_workspace");
   const auto calls = [&] {
     Call(scale, x, 1.0).into(y);
     Call(scale, turned, 1.0).into(y);

@@ -69,18 +69,19 @@ TEST(DeviceMemory, OfAResultIsRefusedAndNothingIsLeft) {
 
 TEST(DeviceMemory, OfAWorkspaceIsRefusedAndNothingIsLeft) {
   const Array x = OnFar(Counting({1, 64}));
-  const Array wanted = Call("testing.tiled", x, 3);
+  const Array wanted = Call("testing.uses_workspace", x, 3);
   Synchronize(Far());
-  const Plan& plan = *SlotFor(*Find("testing.tiled")).last;
+  const Plan& plan = *SlotFor(*Find("testing.uses_workspace")).last;
   const int before = plan.references;
   {
     Full full(512);
-    EXPECT_EQ(NoRoom([&] { Array(Call("testing.tiled", x, 3)); }), "far:0: there is no room.");
+    EXPECT_EQ(NoRoom([&] { Array(Call("testing.uses_workspace", x, 3)); }),
+              "far:0: there is no room.");
     EXPECT_EQ(full.far.submits, 0);
     EXPECT_EQ(full.far.allocations, full.far.releases);
     EXPECT_EQ(plan.references, before);
   }
-  EXPECT_EQ(FromFar(Call("testing.tiled", x, 3)), FromFar(wanted));
+  EXPECT_EQ(FromFar(Call("testing.uses_workspace", x, 3)), FromFar(wanted));
 }
 
 TEST(DeviceMemory, OfACopyIsRefusedAndNothingIsLeft) {
@@ -116,7 +117,7 @@ TEST(DeviceMemory, OfACallIsGivenBackOnce) {
   const Array x = OnFar(Counting({3, 4})), row = OnFar(Counting({1, 64}));
   WatchedFar far;
   const auto left = [&] { return far.allocations - far.releases; };
-  for (int i = 0; i < 3; ++i) Array(Call("testing.tiled", row, 3));
+  for (int i = 0; i < 3; ++i) Array(Call("testing.uses_workspace", row, 3));
   EXPECT_EQ(far.allocations, 6);  // results and workspaces
   EXPECT_EQ(left(), 0);
   const Array y = Call("testing.scale", x.Transpose(0, 1), 2.0);

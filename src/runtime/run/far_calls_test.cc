@@ -71,9 +71,9 @@ TEST(FarCalls, HaveTheirWorkspaceUntilTheyAreDone) {
   const Array x = Ones().Reshape({1, 64});
   const Stream stream = Stream::Current(Far());
   Held held(stream);
-  const Array y = Call("testing.tiled", x, 3);
+  const Array y = Call("testing.uses_workspace", x, 3);
   held.LetGo();
-  EXPECT_EQ(FromFar(y), Values(Array(Call("testing.tiled", Counting({1, 64}), 3))));
+  EXPECT_EQ(FromFar(y), Values(Array(Call("testing.uses_workspace", Counting({1, 64}), 3))));
 }
 
 TEST(FarCalls, AreReadOnceTheyAreThere) {

@@ -97,15 +97,15 @@ TEST(PackedCall, TellsALateErrorWithTheOperatorsNameInFrontOnce) {
 
 TEST(PackedCall, GivesEverythingBackWhenItIsNotTaken) {
   const Array x = OnFar(Counting({1, 64}));
-  const Array wanted = Call("testing.tiled", x, 3);
+  const Array wanted = Call("testing.uses_workspace", x, 3);
   Synchronize(Far());
-  const Plan& plan = *SlotFor(*Find("testing.tiled")).last;
+  const Plan& plan = *SlotFor(*Find("testing.uses_workspace")).last;
   const int before = plan.references;
   WatchedFar far;
   far.table.submit = [](anyop_stream, const anyop_launch*) -> int { return ANYOP_INTERNAL; };
   far.table.error_text = [] { return "the queue is full."; };
   int code = ANYOP_OK;
-  EXPECT_EQ(ErrorOf([&] { Array(Call("testing.tiled", x, 3)); }, &code),
+  EXPECT_EQ(ErrorOf([&] { Array(Call("testing.uses_workspace", x, 3)); }, &code),
             "far:0: the queue is full.");
   EXPECT_EQ(code, ANYOP_INTERNAL);
   EXPECT_EQ(plan.references, before);

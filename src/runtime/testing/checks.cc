@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators for the runtime's tests: indices, checks, tiling, workspace, errors, probes.
+// Operators for the runtime's tests: indices, checks, workspace, errors, probes.
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -96,28 +96,16 @@ constexpr Kernel kBiased{.name = "cpu_biased", .when = "size(bias) >= 1", .run =
 constexpr Kernel kPlain{.name = "cpu_plain", .run = Bind<&Which<2>>()};
 constexpr const Kernel* kMaybeKernels[] = {&kBiased, &kPlain};
 
-struct Tile {
-  std::int64_t d, factor;
-};
-int PlanTile(const anyop_context*, const std::int64_t* values, void* tiling) {
-  *static_cast<Tile*>(tiling) = {values[0], values[1]};
-  return ANYOP_OK;
-}
-// y[0] = what the plan computed; workspace is written whole, so that a short one is found.
-void Tiled(const Context& ctx, const Tensor& x, std::int64_t, const Tensor& y) {
+// y[0] = d * factor; the workspace is written whole, so that a short one is found.
+void UseWorkspace(const Context& ctx, const Tensor& x, std::int64_t factor, const Tensor& y) {
   std::memset(ctx.workspace, 0x5a, std::size_t(x.dim(-1)) * 8);
-  const Tile& t = ctx.Tiling<Tile>();
-  y.base<float>()[0] = float(t.d * t.factor);
+  y.base<float>()[0] = float(x.dim(-1) * factor);
   y.base<float>()[1] = float(ctx.workspace_bytes);
   y.base<float>()[2] = float(reinterpret_cast<std::uintptr_t>(ctx.workspace) % 64);
 }
-constexpr Kernel kTiled{.tiling_bytes = sizeof(Tile),
-                        .name = "cpu_f32",
-                        .workspace = "8 * d",
-                        .run = Bind<&Tiled>(),
-                        .plan = &PlanTile,
-                        .plan_values = "d, factor"};
-constexpr const Kernel* kTiledKernels[] = {&kTiled};
+constexpr Kernel kUsesWorkspace{
+    .name = "cpu_f32", .workspace = "8 * d", .run = Bind<&UseWorkspace>()};
+constexpr const Kernel* kUsesWorkspaceKernels[] = {&kUsesWorkspace};
 
 void Throw(const Context&, std::int64_t what, const Tensor&) {
   if (what == 1) throw std::bad_alloc();
@@ -256,9 +244,9 @@ extern constinit const Op maybe{
     .signature = "maybe(x: f32[n], bias: f32[n]?) -> (y: f32[1])",
     .kernels = kMaybeKernels,
 };
-extern constinit const Op tiled{
-    .signature = "tiled(x: f32[..., d], factor: int = 3) -> (y: f32[3])",
-    .kernels = kTiledKernels,
+extern constinit const Op uses_workspace{
+    .signature = "uses_workspace(x: f32[..., d], factor: int = 3) -> (y: f32[3])",
+    .kernels = kUsesWorkspaceKernels,
 };
 extern constinit const Op throwing{
     .signature = "throwing(what: int) -> (y: f32[1])",
