@@ -69,8 +69,9 @@ class BindingFrame {
   const DLTensor* Tensor(const Parameter& param, PyObject* object) {
     const int dtype = DTypeOfTensor(object);
     if (dtype < 0) {
-      ThrowTypeError(info_.name + ": " + ToText(param.name, "a name") + " is " + Repr(object) +
-                     ", but must be a tensor of a dtype that anyop has, or the name of one.");
+      ThrowTypeError(
+          info_.Message(ToText(param.name, "a name") + " is " + Repr(object) +
+                        ", but must be a tensor of a dtype that anyop has, or the name of one."));
     }
     DLTensor& t = *memory_.Array<DLTensor>(1);
     FillTensor(&t, nullptr, kHostDevice, ToDL(DType(dtype)), -1, nullptr);

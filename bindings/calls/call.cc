@@ -110,7 +110,7 @@ PyObject* CallRefused(OperatorInfo& info, const Slots& slots,
 
 PyObject* CallWithPolicy(OperatorInfo& info, const Slots& slots) {
   Scope scope;
-  scope.policy(ToText(slots.policy, (info.name + ": policy").c_str()));
+  scope.policy(ToText(slots.policy, info.Message("policy").c_str()));
   return Call(info, slots);
 }
 

@@ -9,7 +9,7 @@ namespace anyop::python {
 namespace {
 
 std::string Start(const OperatorInfo& info, const Parameter& param, Py_ssize_t element = -1) {
-  return info.name + ": " + ArgumentName{"", param.name, element}.text();
+  return info.Message(ArgumentName{"", param.name, element}.text());
 }
 
 // An argument and its place, for messages; a call that is right makes no text.
@@ -126,8 +126,8 @@ anyop_value ToWord(PyObject* object, const Site& site) {
     if (PyUnicode_Compare(word.text, object) == 0) return word.value;
   }
   const int index = int(&site.param - site.info.params.data());
-  ThrowValueError(site.info.name + ": " +
-                  WordError(*site.info.op->contract, index, ToNameShown(object)));
+  ThrowValueError(
+      site.info.Message(WordError(*site.info.op->contract, index, ToNameShown(object))));
 }
 
 DType ToDTypeArgument(PyObject* object, const Site& site) {

@@ -19,7 +19,7 @@ auto Named(const CompiledGraph& graph, F&& f) {
     constexpr std::string_view kAny = "graph: ";
     const std::string text = e.what();
     if (!text.starts_with(kAny)) throw;
-    Fail(e.code, graph.info.name + ": " + text.substr(kAny.size()));
+    Fail(e.code, graph.info.Message(text.substr(kAny.size())));
   }
 }
 
@@ -36,8 +36,8 @@ PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F
   Room<PyObject*, kMaxResults> given(n_outputs);
   Gather(call, info, slots, memory, frame, given.data());
   if (!call.is_direct()) {
-    ThrowValueError(info.name + ": a graph cannot take these tensors: " + call.reason() +
-                    ". Try detached CPU tensors.");
+    ThrowValueError(info.Message("a graph cannot take these tensors: " +
+                                 std::string(call.reason()) + ". Try detached CPU tensors."));
   }
   graph.held.Check(info.name);  // before any state is read
   const std::span<const anyop_value> inputs(frame, n_inputs);
@@ -70,9 +70,10 @@ PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F
 
 void CheckKeywords(const OperatorInfo& info, const Slots& slots) {
   if (!slots.policy && !slots.like) return;
-  ThrowTypeError(info.name + ": " + (slots.policy ? "policy" : "like") +
-                 " is given, but a graph takes its inputs and out only. Try anyop.policy() around "
-                 "the call.");
+  ThrowTypeError(info.Message(
+      std::string(slots.policy ? "policy" : "like") +
+      " is given, but a graph takes its inputs and out only. Try anyop.policy() around "
+      "the call."));
 }
 
 template <class F>

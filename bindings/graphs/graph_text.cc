@@ -28,16 +28,17 @@ std::vector<std::int64_t> Symbols(const CompiledGraph& self, PyObject* keywords)
       return s.value == GraphSymbol::kFree && s.name == name;
     };
     if (std::any_of(graph.symbols.begin(), graph.symbols.end(), is_it)) continue;
-    ThrowTypeError(self.info.name + ": unknown size '" + name + "'. " +
-                   (names.empty() ? "The graph has none." : "The graph has " + names + "."));
+    ThrowTypeError(self.info.Message(
+        "unknown size '" + name + "'. " +
+        (names.empty() ? "The graph has none." : "The graph has " + names + ".")));
   }
   std::vector<std::int64_t> symbols;
   for (const GraphSymbol& s : graph.symbols) {
     PyObject* size = keywords ? PyDict_GetItemString(keywords, s.name.c_str()) : nullptr;
     if (s.value == GraphSymbol::kFree && !size) {
-      ThrowTypeError(self.info.name + ": " + s.name + " is missing. Try " + s.name + "=1.");
+      ThrowTypeError(self.info.Message(s.name + " is missing. Try " + s.name + "=1."));
     }
-    symbols.push_back(size ? ToSizeNumber(size, self.info.name + ": " + s.name) : 0);
+    symbols.push_back(size ? ToSizeNumber(size, self.info.Message(s.name)) : 0);
   }
   return symbols;
 }

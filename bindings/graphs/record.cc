@@ -81,9 +81,10 @@ class Recorder {
         taken[std::size_t(root)] = true;
         continue;
       }
-      ThrowValueError(info_.name + ": output " + o.name +
-                      " is an input, a state or part of another output, which a graph inside of "
-                      "another cannot copy. Try to leave it out.");
+      ThrowValueError(
+          info_.Message("output " + o.name +
+                        " is an input, a state or part of another output, which a graph inside of "
+                        "another cannot copy. Try to leave it out."));
     }
   }
 
@@ -94,8 +95,8 @@ class Recorder {
 
   void CheckTracer(PyObject* name, PyObject* object) const {
     if (reinterpret_cast<TracedObject*>(object)->tracer == tracer_) return;
-    ThrowValueError(info_.name + ": " + ToText(name, "a name") +
-                    " belongs to another graph. Try one graph around both.");
+    ThrowValueError(info_.Message(ToText(name, "a name") +
+                                  " belongs to another graph. Try one graph around both."));
   }
 
   int Tensor(PyObject* name, PyObject* object, bool is_written) {
@@ -103,8 +104,8 @@ class Recorder {
     CheckTracer(name, object);
     const int id = reinterpret_cast<TracedObject*>(object)->id;
     if (id >= 0) return id;
-    ThrowTypeError(info_.name + ": " + ToText(name, "a name") + " is " + Repr(object) +
-                   ", a number, but must be a tensor.");
+    ThrowTypeError(info_.Message(ToText(name, "a name") + " is " + Repr(object) +
+                                 ", a number, but must be a tensor."));
   }
 
   GraphArgument Argument(int i) {
@@ -123,8 +124,8 @@ class Recorder {
 
   GraphArgument Tensors(const Parameter& param, PyObject* object) {
     if (!PyTuple_Check(object) && !PyList_Check(object)) {
-      ThrowTypeError(info_.name + ": " + ToText(param.name, "a name") + " is " + Repr(object) +
-                     ", but must be a list of tensors.");
+      ThrowTypeError(info_.Message(ToText(param.name, "a name") + " is " + Repr(object) +
+                                   ", but must be a list of tensors."));
     }
     std::vector<int> ids;
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(object); ++k) {
@@ -155,15 +156,17 @@ class Recorder {
   // graph is called.
   [[noreturn]] void RefuseArray(const Parameter& param, PyObject* object) const {
     const std::string name = ToText(param.name, "a name");
-    ThrowTypeError(info_.name + ": " + name + " is " + Repr(object) +
-                   ", but must be part of the graph, which reads no array for it. Try numbers of "
-                   "Python: " +
-                   name + ".item() or .tolist().");
+    ThrowTypeError(info_.Message(
+        name + " is " + Repr(object) +
+        ", but must be part of the graph, which reads no array for it. Try numbers of "
+        "Python: " +
+        name + ".item() or .tolist()."));
   }
   [[noreturn]] void RefuseTraced(const Parameter& param) const {
-    ThrowValueError(info_.name + ": " + ToText(param.name, "a name") +
-                    " depends on what only a call of the graph knows, but must be part of the "
-                    "graph. Try fixed numbers.");
+    ThrowValueError(
+        info_.Message(ToText(param.name, "a name") +
+                      " depends on what only a call of the graph knows, but must be part of the "
+                      "graph. Try fixed numbers."));
   }
 
   PyObject* Return(const std::vector<int>& ids, PyObject* const* given) {

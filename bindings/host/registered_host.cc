@@ -142,8 +142,8 @@ bool RegisteredHost::Holds(const HostMemory& memory) const {
 
 PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) const {
   if (elsewhere_ == Py_None) {
-    ThrowValueError(info.name + ": " + names.module +
-                    " must see this call itself, but its host has no operators of its own.");
+    ThrowValueError(info.Message(
+        names.module + " must see this call itself, but its host has no operators of its own."));
   }
   const Ref op = ToPython(info.op->name);
   Ref arguments = Checked(PyTuple_New(info.n_params));

@@ -22,26 +22,26 @@ std::string PathOf(const Operator& op) {
     known.push_back(ToText(g_host_keywords[i], "a name"));
   }
   const std::string text = ToNameShown(keyword);
-  ThrowTypeError(info.name + ": unknown argument '" + text + "'." + NearOrAll(text, known));
+  ThrowTypeError(info.Message("unknown argument '" + text + "'." + NearOrAll(text, known)));
 }
 
 }  // namespace
 
 void RefuseCount(const OperatorInfo& info, Py_ssize_t n_args) {
-  ThrowTypeError(info.name + ": " + std::to_string(n_args) +
-                 " positional arguments are given, but " + "at most " +
-                 std::to_string(info.n_params) + " are taken. Try " +
-                 (info.op ? "help(anyop." + PathOf(*info.op) + ")." : "repr() of the graph."));
+  ThrowTypeError(
+      info.Message(std::to_string(n_args) + " positional arguments are given, but " + "at most " +
+                   std::to_string(info.n_params) + " are taken. Try " +
+                   (info.op ? "help(anyop." + PathOf(*info.op) + ")." : "repr() of the graph.")));
 }
 
 void RefuseMissing(const OperatorInfo& info, const Parameter& param) {
-  ThrowTypeError(info.name + ": " + ToText(param.name, "a name") + " is missing.");
+  ThrowTypeError(info.Message(ToText(param.name, "a name") + " is missing."));
 }
 
 namespace {
 
 [[noreturn]] void RefuseTwice(const OperatorInfo& info, PyObject* keyword) {
-  ThrowTypeError(info.name + ": " + ToNameShown(keyword) + " is given twice.");
+  ThrowTypeError(info.Message(ToNameShown(keyword) + " is given twice."));
 }
 
 // The slot of a keyword. Names of a call site are interned, and most often in signature order:
@@ -76,27 +76,28 @@ void CheckLike(const OperatorInfo& info, PyObject* like) {
     if (IsModule(like, host->names.module)) return;
     known += host->names.module + ", ";
   }
-  ThrowTypeError(info.name + ": like is " + Repr(like) + ", but must be " + known +
-                 "or an array or tensor of theirs.");
+  ThrowTypeError(info.Message("like is " + Repr(like) + ", but must be " + known +
+                              "or an array or tensor of theirs."));
 }
 
 }  // namespace
 
 void RefuseLeftOut(const OperatorInfo& info, int result) {
-  ThrowTypeError(info.name + ": " + ToText(info.result_names[std::size_t(result)], "a name") +
-                 " is False in out, but only results with '?' can be left out.");
+  ThrowTypeError(info.Message(ToText(info.result_names[std::size_t(result)], "a name") +
+                              " is False in out, but only results with '?' can be left out."));
 }
 
 void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
   const int n = info.n_results;
-  if (n == 0) ThrowTypeError(info.name + ": out is given, but the operator has no result.");
+  if (n == 0) ThrowTypeError(info.Message("out is given, but the operator has no result."));
   if (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) != n) {
     std::string names;
     for (PyObject* name : info.result_names) {
       names += (names.empty() ? "" : ", ") + ToText(name, "a name");
     }
-    ThrowTypeError(info.name + ": out is " + Repr(out) + ", but must be a tuple of " +
-                   std::to_string(n) + " (" + names + "). Try None for those to allocate.");
+    ThrowTypeError(info.Message("out is " + Repr(out) + ", but must be a tuple of " +
+                                std::to_string(n) + " (" + names +
+                                "). Try None for those to allocate."));
   }
   for (int r = 0; r < n; ++r) {
     PyObject* array = PyTuple_GET_ITEM(out, r);

@@ -115,8 +115,9 @@ decltype(auto) WithGathered(const OperatorInfo& info, const Slots& slots, Purpos
     PyObject* given[kMaxResults];
     Gather(call, info, slots, memory, frame, given);
     if (!call.is_direct()) {
-      ThrowValueError(info.name + ": this call goes through " + call.host().names.module +
-                      "'s dispatcher: " + call.reason() + ". Try detached CPU tensors.");
+      ThrowValueError(info.Message("this call goes through " + call.host().names.module +
+                                   "'s dispatcher: " + call.reason() +
+                                   ". Try detached CPU tensors."));
     }
     return f(frame, given);
   });

@@ -32,7 +32,7 @@ extern PyObject* g_host_keywords[kHostKeywords];
 // Made once per operator and never freed: builtin functions point into it.
 struct OperatorInfo {
   Operator* op = nullptr;
-  std::string name;  // as messages begin
+  std::string name;
   int n_params = 0, n_results = 0;
   int first_tensor = -1;    // the first parameter that is a tensor
   bool takes_like = false;  // no tensor is required, so a call may not say which host it is for
@@ -48,6 +48,8 @@ struct OperatorInfo {
   PyTypeObject* result_type = nullptr;  // the named tuple of several results; made at first use
   PyMethodDef method{};
   std::string python_name, doc;
+
+  std::string Message(const std::string& text) const { return name + ": " + text; }
 };
 
 // Tensors last. What converts the others may run code of Python's (__index__, __float__, __iter__),
