@@ -47,7 +47,8 @@ void WeighHead(PartTensors lses, std::int64_t head, std::int64_t heads, float* w
   });
 }
 
-// Row (token, head) of y: the sum of the parts' rows over the sum of their weights.
+// Row (token, head) of y: the parts' rows by their shares of the sum of weights. Divided before the
+// rows are added, so that rows of the largest numbers do not overflow.
 template <class T>
 void MergeRow(PartTensors outs, const float* weights, std::int64_t token, std::int64_t head,
               const Tensor& y) {
@@ -62,9 +63,9 @@ void MergeRow(PartTensors outs, const float* weights, std::int64_t token, std::i
       if (weights[a] == kNothing) continue;
       F32 v[block];
       LoadBlock(v, outs[a]->at<const T>(token, head) + i, count);
-      for (int k = 0; k < block; ++k) total[k] = Fma(v[k], Set(weights[a]), total[k]);
+      const F32 share = Set(weights[a]) * inverse;
+      for (int k = 0; k < block; ++k) total[k] = Fma(v[k], share, total[k]);
     }
-    for (int k = 0; k < block; ++k) total[k] *= inverse;
     StoreBlock(to + i, total, count);
   });
 }

@@ -32,7 +32,10 @@ struct Swiglu {
     const F32 rest = FmaExact(alpha, g, Zero() - z) + alpha_rest * g;
     // Beyond 1000 sigma is 0 or 1 whatever was lost, and rest may be no number.
     *lost = Select(Abs(z) < Set(1000.0f), rest, Zero());
-    return z;
+    // Infinite only where g is: a gradient has the products z sigma(z) and z sigma(-z), in which an
+    // infinity of rounding alone would meet a 0. Of a g that is NaN, z is NaN.
+    const F32 most = Max(Set(std::numeric_limits<float>::max()), Abs(g));
+    return Max(Zero() - most, Min(most, z));
   }
 
   F32 limit, alpha, alpha_rest, beta;
