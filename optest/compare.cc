@@ -200,20 +200,20 @@ Results LazyTerms::LargestOfRows() const {
 
 bool LazyTerms::may_overflow(std::string_view result, std::int64_t index) const {
   constexpr double kNearTheLargest = 0x1p120;
-  if (!largest_) largest_ = LargestOfArguments();
-  if (std::isinf(*largest_)) return false;
-  return *largest_ > kNearTheLargest || !(at(result, index) < Largest(DType::kF32) / 2);
+  if (!largest_) largest_ = LargestOfFiniteArguments();
+  return *largest_ > kNearTheLargest ||
+         (!has_infinite_ && !(at(result, index) < Largest(DType::kF32) / 2));
 }
 
-double LazyTerms::LargestOfArguments() const {
+double LazyTerms::LargestOfFiniteArguments() const {
   double largest = 0;
   for (const Argument& argument : call_.arguments()) {
     const auto* array = std::get_if<Array>(&argument);
     if (!array || !IsFloat(array->dtype())) continue;
     for (std::int64_t i = 0; i < array->size(); ++i) {
       const double size = std::fabs(array->Get(i));
-      if (!std::isfinite(size)) return HUGE_VAL;
-      largest = std::max(largest, size);
+      if (!std::isfinite(size)) has_infinite_ = true;
+      if (std::isfinite(size)) largest = std::max(largest, size);
     }
   }
   return largest;

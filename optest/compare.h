@@ -22,12 +22,13 @@ class LazyTerms : public Terms {
  private:
   Results Move() const;
   Results LargestOfRows() const;
-  double LargestOfArguments() const;  // infinity where one is no number or infinite
+  double LargestOfFiniteArguments() const;  // says in has_infinite_ whether there are others
 
   const Call& call_;
   const bool has_extremes_;
   mutable std::optional<Results> absolute_, moves_, rows_;
   mutable std::optional<double> largest_;
+  mutable bool has_infinite_ = false;
 };
 
 struct Comparison {

@@ -34,9 +34,13 @@ void ScaleRows(Array& array, Extreme kind, Call& call) {
       exponent = int(kind == Extreme::kLarge ? call.Draw(most / 4, most - 1)
                                              : call.Draw(least, least / 4));
     }
+    const double largest = Largest(array.dtype()), value = array.Get(i);
     const bool is_largest = kind == Extreme::kLarge && call.Draw(0, 31) == 0;
-    const double size = is_largest ? Largest(array.dtype()) : std::ldexp(array.Get(i), exponent);
-    array.Set(i, is_largest ? std::copysign(size, array.Get(i)) : size);
+    // Never infinite, whatever the range of the parameter: what overflows on the way is judged by
+    // whether all arguments are finite.
+    const double size =
+        is_largest ? largest : std::fmin(std::ldexp(std::fabs(value), exponent), largest);
+    array.Set(i, std::copysign(size, value));
   }
 }
 

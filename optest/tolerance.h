@@ -31,7 +31,8 @@ class Terms {
   virtual double row(std::string_view result, std::int64_t index) const = 0;
   // Whether arguments were filled with extreme values.
   virtual bool has_extremes() const = 0;
-  // Whether f32 may overflow on the way to an element, though all arguments are finite.
+  // Whether f32 may overflow on the way to an element by the arguments that are finite. Beside
+  // others, such as the infinite result of a forward operator, only the largest numbers tell.
   virtual bool may_overflow(std::string_view result, std::int64_t index) const = 0;
 };
 

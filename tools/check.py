@@ -49,7 +49,7 @@ BUDGETS = {  # a rule of the house: 40 in all, and beside each what takes the ti
     "Python tests (address,undefined)": 0.5,  # as slow
     "build (tsan)": 2.0,  # the runtime and its tests
     "C++ tests (thread)": 0.5,  # twenty times as slow as without
-    "build (aarch64)": 2.0,  # the sample of operators and their tests
+    "build (aarch64)": 2.5,  # the sample of operators and their tests
     "C++ tests (aarch64)": 1.5,  # emulation
 }
 CORES = 2

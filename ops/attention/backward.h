@@ -179,9 +179,8 @@ inline void SumSinks(const Context& ctx, const BackwardCall& call, const Tensor&
       float sum = 0;
       for (std::int64_t t = 0; forward.options.sinks && t < tokens; ++t) {
         const float lse = *forward.lse->at<const float>(h, t);
-        const float p = lse == kNoScore ? 0.0f : std::exp(forward.options.sinks[h] - lse);
-        // D may be infinite in f32, which a sink of no weight must not make NaN.
-        if (p != 0) sum -= p * SharedGradient<T>(call, t, h);
+        if (lse == kNoScore) continue;  // sees nothing, and its y may be no number
+        sum -= std::exp(forward.options.sinks[h] - lse) * SharedGradient<T>(call, t, h);
       }
       *dsinks.at<float>(h) = sum;
     }

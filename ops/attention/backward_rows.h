@@ -281,10 +281,8 @@ class BackwardRows {
       if (!needs_scores_) continue;
 #pragma GCC unroll 4
       for (int v = 0; v < kN; ++v) {
-        // dp and D may be infinite in f32, which a pair of no weight must not make NaN.
-        const F32 weight = s[v] * derivative[v], dp = Load(ds + v * kLanes);
-        const F32 gradient = weight * (dp - shared[v]);
-        Store(ds + v * kLanes, Select(weight == Zero(), Zero(), gradient));
+        const F32 dp = Load(ds + v * kLanes);
+        Store(ds + v * kLanes, s[v] * (dp - shared[v]) * derivative[v]);
       }
     }
   }

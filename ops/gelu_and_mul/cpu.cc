@@ -54,7 +54,7 @@ void DifferentiateRows(const Context& ctx, const Tensor& dy, const Tensor& x, co
           GeluAll<kKind, T>(value);
           GeluDerivativeAll<kKind, T>(slope);
           for (int k = 0; k < block; ++k) {
-            slope[k] = w[k] * u[k] * slope[k];
+            slope[k] = slope[k] * w[k] * u[k];  // a slope of 0 stays 0 where w u overflows
             value[k] = w[k] * value[k];
           }
           StoreBlock(to_gate + i, slope, count);
