@@ -203,6 +203,10 @@ ANYOP_ASCEND_API void Poison(void* at, std::uint64_t bytes);  // and undefined f
 // there is a finding.
 ANYOP_ASCEND_API std::uint64_t CheckTiling(const char* type, const void* data, std::uint64_t bytes,
                                            Site at);
+// Ends the block where no list of tensors lies at `data`. Another length or number of tensors than
+// is said there is a finding; ~0: it is not said.
+ANYOP_ASCEND_API void CheckTensorList(const void* data, std::uint32_t length, std::uint32_t tensors,
+                                      Site at);
 [[noreturn]] ANYOP_ASCEND_API void End(const char* kind, const char* text, Site at);  // the block
 ANYOP_ASCEND_API bool IsEnding();  // its stack is being unwound: no more findings
 ANYOP_ASCEND_API std::uint64_t TilingKey();

@@ -221,6 +221,29 @@ def test_a_struct_of_another_size_is_told_with_both(tmp_path):
             assert same["text"] == found["text"]  # the struct has its author's name
 
 
+def test_each_tensor_of_a_list_has_its_own_size(tmp_path):
+    kernels = ROOT / "python" / "tests" / "ascend" / "kernels" / "lists.cpp"
+    path = written(tmp_path, kernels.read_text())
+    (tmp_path / "kernel.toml").write_text(
+        '[add_list]\nblocks = "min(n, 3)"\nsizes = { n = "1..9", d = "1..99", k = "1..5" }\n'
+        '[add_list.arguments]\ninputs = "list k of f32[n, d], f32[n, d] ones"\n'
+        'y = "out f32[n, d]"\n'
+    )
+    told = anyop("check", path, "--kernel", "add_list", "--strict", "--fuzz", "12").stdout
+    assert told == "add_list: 13 calls, 0 errors\n"
+    short = ["--kernel", "add_list", "--arg", "inputs=list f32[n, d], f32[1, d]", "--size", "n=1"]
+    assert findings(path, *short, status=0) == []
+    found = findings(path, *short[:-1], "n=2", "--size", "d=8")
+    assert [f["text"] for f in found if f["kind"] == "gm-out-of-bounds"] == [
+        "kernel.cpp:28 reads bytes 32 to 64 of 'inputs[1]', which has 32"
+    ]
+    given = ["--kernel", "split", "--blocks", "2", "--arg", "x=f16[2, 16]", "--arg"]
+    [missing] = findings(path, *given, "outputs=list 3 of out f16[16]")
+    assert "output 'outputs[2]' are never written" in missing["text"]
+    [beyond] = findings(path, "--kernel", "add_list", "--arg", "inputs=f32[n, d]")
+    assert beyond["kind"] == "tensor-list" and "'inputs' is no list of tensors" in beyond["text"]
+
+
 def test_an_instruction_that_the_chip_lacks_is_an_error(tmp_path):
     path = EXAMPLES / "silu_and_mul.cpp"
     found = [f for f in findings(path, "--soc", "ascend310p") if f["kind"] == "not-on-soc"]
