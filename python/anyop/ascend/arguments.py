@@ -18,6 +18,7 @@ import numpy as np
 from anyop import _anyop
 from anyop.ascend.expressions import evaluate, whole
 from anyop.ascend.native import READ, WHOLE, WRITE
+from anyop.ascend.source import split
 
 Array = np.ndarray[Any, Any]
 DTYPES = {
@@ -119,7 +120,7 @@ def list_of(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Me
     sizes of each tensor, the addresses. "list 3 of f16[8], out f16[4]" has four tensors.
     """
     items = list[Memory]()
-    for part in map(str.strip, _split(text.removeprefix("list"))):
+    for part in map(str.strip, split(text.removeprefix("list"))):
         number, separator, tensor = part.rpartition(" of ")
         times = whole(number, sizes) if separator else 1
         if not 0 <= times <= _MOST_ITEMS:
@@ -135,18 +136,6 @@ def list_of(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Me
     return Memory(np.array(words, np.uint64), READ, "u64", items=tuple(items))
 
 
-def _split(text: str) -> list[str]:
-    """At commas outside of brackets."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char in "[(") - (char in ")]")
-        if char == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
-
-
 def _tensor(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Memory:
     found = _TENSOR.fullmatch(text)
     if not found:
@@ -159,7 +148,7 @@ def _tensor(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Me
         raise _anyop.InvalidArgument(
             f"'{text}': there is no dtype {dtype}.{_anyop.did_you_mean(dtype, list(DTYPES))}"
         )
-    shape = tuple(whole(d, sizes) for d in _split(dims) if d.strip())
+    shape = tuple(whole(d, sizes) for d in split(dims) if d.strip())
     if math.prod(shape) > _MOST_ELEMENTS:
         raise _anyop.InvalidArgument(f"'{text}' has the sizes {list(shape)}, which are too many.")
     if any(d < 0 for d in shape):
@@ -234,7 +223,7 @@ def from_bf16(bits: Array) -> Array:
 def _struct(text: str, sizes: Mapping[str, int]) -> bytes:
     """Fields as a compiler lays them out, with their natural alignment."""
     data, widest = b"", 1
-    for field in _split(text.removeprefix("struct")):
+    for field in split(text.removeprefix("struct")):
         found = _FIELD.fullmatch(field.strip())
         if not found or found[1] not in DTYPES:
             raise _anyop.InvalidArgument(

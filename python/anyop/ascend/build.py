@@ -71,16 +71,18 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
 
 def find_kernels(source: Source, settings: Settings, named: Collection[str]) -> None:
     """Adds the kernels that macros and included files make, where there may be some: the text has
-    such a macro, or shows none of what is named. What the preprocessor refuses is told later, by
-    the compiler.
+    such a macro, or shows none of what is named. Takes away those that #if and its like leave out.
+    What the preprocessor refuses is told later, by the compiler.
     """
     shown = {kernel.name for kernel in source.declared}
     are_shown = shown and shown.issuperset(name.partition("<")[0] for name in named)
-    if are_shown and not source.makes_kernels():
+    others = not are_shown or source.makes_kernels()
+    if not others and not source.has_conditions():
         return
     with contextlib.suppress(_compiler.CannotBuildError, _compiler.SourceError):
         command = [_compiler.find_compiler(), "-std=gnu++17", *_search(source, settings)]
-        source.add(_preprocessed(command, source.traced()).decode(errors="replace"))
+        text = _preprocessed(command, source.traced()).decode(errors="replace")
+        source.add(text, others)
 
 
 def host_library(path: Path, settings: Settings) -> Path:

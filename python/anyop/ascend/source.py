@@ -28,6 +28,7 @@ _KERNEL = re.compile(
 )
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define\b", re.MULTILINE)
 _MAKES_KERNEL = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\.)*\b__global__\b", re.M | re.S)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|elif|else)", re.MULTILINE)
 _LEFT_OUT = re.compile(r"^[ \t]*#[ \t]*if[ \t]+0\b.*?^[ \t]*#[ \t]*(?:endif|else)\b", re.M | re.S)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _BRACE = re.compile(r"namespace\s+([\w:]+)\s*\{|[{}]")
@@ -87,12 +88,21 @@ class Source:
             f"{_BEGIN}\n{rewritten(self.text)}\n"
         )
 
-    def add(self, preprocessed: str) -> None:
-        """Kernels that macros make, from the preprocessed text of `traced`."""
-        found = _declared(preprocessed.partition(_BEGIN)[2])
-        known = {kernel.name for kernel in self.declared}
-        self.declared += tuple(kernel for kernel in found if kernel.name not in known)
-        self._is_expanded = True
+    def has_conditions(self) -> bool:
+        """Whether conditions of the preprocessor may leave kernels out, or choose one of two."""
+        return bool(_CONDITION.search(_blanked(self.text)))
+
+    def add(self, preprocessed: str, others: bool) -> None:
+        """Takes the kernels that are in the preprocessed text of `traced`: those that the text
+        shows, in their order, and the others, which macros and included files make.
+        """
+        there = {kernel.name: kernel for kernel in _declared(preprocessed.partition(_BEGIN)[2])}
+        shown = dict.fromkeys(kernel.name for kernel in self.declared)
+        names = [name for name in shown if name in there]
+        if others:
+            names += [name for name in there if name not in shown]
+            self._is_expanded = True
+        self.declared = tuple(there[name] for name in names)
 
     def has_macros(self) -> bool:
         """Whether kernels may be there that the text does not show."""
@@ -175,11 +185,23 @@ def _declared(text: str) -> tuple[Declared, ...]:
         if "__global__" not in kernel[2] + kernel[3]:
             continue
         parameters = " ".join(kernel[5].split())
-        each = parameters.split(",") if parameters not in ("", "void") else []
+        each = split(parameters) if parameters not in ("", "void") else []
         names, types = tuple(map(_name, each)), tuple(map(_type, each))
         name = "::".join([*_namespaces(bare[: kernel.start()]), kernel[4]])
         found.append(Declared(name, names, bool(kernel[1]), types))
     return tuple(found)
+
+
+def split(text: str) -> list[str]:
+    """At the commas that stand in no brackets, those of templates among them."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "<[({") - (char in ">])}")
+        if char == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
 
 
 def _blanked(text: str, literals: bool = True) -> str:

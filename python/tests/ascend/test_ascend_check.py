@@ -162,7 +162,7 @@ def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, opt
     [
         (
             "  if (GetBlockIdx()) SyncAll();",
-            "one: 1 blocks wait for ever: block 1 in SyncAll at kernel.cpp:4. 1 block has returned "
+            "one: 1 block waits for ever: block 1 in SyncAll at kernel.cpp:4. 1 block has returned "
             "before it: 0. Try `anyop ascend check`, which says where.",
         ),
         (
