@@ -31,7 +31,7 @@ void AllLetters(GM_ADDR, bool, std::int8_t, std::uint8_t, std::int16_t, std::uin
 void Nothing() {}
 
 TEST(KernelTable, NamesKernelsAndTheirParameters) {
-  using AscendC::launching::Exported;
+  using AscendC::anyop_launching::Exported;
   constexpr anyop_ascend_kernel kEntry = Exported<&AllLetters>::Entry("all_letters");
   EXPECT_STREQ(kEntry.parameters, "pbcCsSiIqQhefdt");
   EXPECT_EQ(kEntry.bytes[0], 8u);
@@ -41,7 +41,7 @@ TEST(KernelTable, NamesKernelsAndTheirParameters) {
 TEST(Launch, PassesParametersByAddress) {
   anyop_ascend_clear();
   Global<float> y("y", 64, ANYOP_ASCEND_WRITE | ANYOP_ASCEND_WHOLE);
-  const anyop_ascend_kernel kernel = AscendC::launching::Exported<&FillHalf>::Entry("fill");
+  const anyop_ascend_kernel kernel = AscendC::anyop_launching::Exported<&FillHalf>::Entry("fill");
   GM_ADDR address = y.address();
   std::uint32_t elements = 64;
   float value = 2.5f;

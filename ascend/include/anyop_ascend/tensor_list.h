@@ -83,13 +83,13 @@ class ListTensorDesc {
   }
 
  private:
-  std::uint64_t AddressesAt(Site site) const {
+  std::uint64_t AddressesAt(rt::Site site) const {
     if (!words_) rt::End("tensor-list", "the list has no data. Try Init first", site);
     return words_[0] / 8;
   }
   std::uint32_t RankAt(std::uint64_t at) const { return static_cast<std::uint32_t>(words_[at]); }
   std::uint64_t After(std::uint64_t at) const { return at + 1 + RankAt(at); }
-  void CheckIndex(const char* function, std::uint32_t index, Site site) const {
+  void CheckIndex(const char* function, std::uint32_t index, rt::Site site) const {
     if (!kChecked) return;
     const std::uint32_t tensors = GetSize(site);
     if (index < tensors) return;
