@@ -52,6 +52,12 @@ inline void RowLocal(const rt::Instruction& by, const LocalTensor<T>& dst, std::
   }
 }
 
+// Rows of a copy, of which an instruction takes a limited number.
+template <class P>
+inline std::int64_t RowsOf(const P& params, rt::Site site) {
+  if (kChecked) rt::CheckRows(params.blockCount, site);
+  return params.blockCount;
+}
 inline rt::Instruction Begin(rt::Pipe pipe, rt::Site site) {
   return kChecked ? rt::Issue(pipe, site) : rt::Instruction{};
 }
@@ -101,8 +107,8 @@ inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, cons
   Aligned(dst, site);
   const rt::Instruction by = Begin(rt::kMTE2, site);
   const auto* from = reinterpret_cast<const unsigned char*>(src.data());
-  const std::int64_t bytes = p.blockLen * 32;
-  for (std::int64_t i = 0; i < p.blockCount; ++i) {
+  const std::int64_t bytes = p.blockLen * 32, rows = RowsOf(p, site);
+  for (std::int64_t i = 0; i < rows; ++i) {
     RowIn(by, dst, i * (bytes + p.dstStride * 32), from + i * (bytes + p.srcStride * 32),
           static_cast<std::uint64_t>(bytes), site);
   }
@@ -113,8 +119,8 @@ inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, cons
   Aligned(src, site);
   const rt::Instruction by = Begin(rt::kMTE3, site);
   auto* to = reinterpret_cast<unsigned char*>(dst.data());
-  const std::int64_t bytes = p.blockLen * 32;
-  for (std::int64_t i = 0; i < p.blockCount; ++i) {
+  const std::int64_t bytes = p.blockLen * 32, rows = RowsOf(p, site);
+  for (std::int64_t i = 0; i < rows; ++i) {
     RowOut(by, to + i * (bytes + p.dstStride * 32), src, i * (bytes + p.srcStride * 32),
            static_cast<std::uint64_t>(bytes), site);
   }
@@ -125,8 +131,8 @@ inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const
   Aligned(dst, site);
   Aligned(src, site);
   const rt::Instruction by = Begin(rt::kV, site);
-  const std::int64_t bytes = p.blockLen * 32;
-  for (std::int64_t i = 0; i < p.blockCount; ++i) {
+  const std::int64_t bytes = p.blockLen * 32, rows = RowsOf(p, site);
+  for (std::int64_t i = 0; i < rows; ++i) {
     RowLocal(by, dst, i * (bytes + p.dstStride * 32), src, i * (bytes + p.srcStride * 32),
              static_cast<std::uint64_t>(bytes), site);
   }
@@ -183,8 +189,8 @@ inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                         const DataCopyExtParams& p, const DataCopyPadExtParams<T>& pad,
                         ANYOP_ASCEND_SITE) {
   CopyPadIn(dst, src,
-            {p.blockCount, p.blockLen, p.srcStride, p.dstStride, pad.isPad, pad.leftPadding,
-             pad.rightPadding},
+            {static_cast<std::uint32_t>(RowsOf(p, site)), p.blockLen, p.srcStride, p.dstStride,
+             pad.isPad, pad.leftPadding, pad.rightPadding},
             pad.paddingValue, site);
 }
 template <class T>
@@ -193,8 +199,8 @@ inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
   T value;
   std::memcpy(&value, &pad.paddingValue, sizeof(T));
   CopyPadIn(dst, src,
-            {p.blockCount, p.blockLen, p.srcStride, p.dstStride, pad.isPad, pad.leftPadding,
-             pad.rightPadding},
+            {static_cast<std::uint32_t>(RowsOf(p, site)), p.blockLen, p.srcStride, p.dstStride,
+             pad.isPad, pad.leftPadding, pad.rightPadding},
             value, site);
 }
 template <class T>
@@ -213,12 +219,12 @@ inline void CopyPadOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, st
 template <class T>
 inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                         const DataCopyExtParams& p, ANYOP_ASCEND_SITE) {
-  CopyPadOut(dst, src, p.blockCount, p.blockLen, p.srcStride, p.dstStride, site);
+  CopyPadOut(dst, src, RowsOf(p, site), p.blockLen, p.srcStride, p.dstStride, site);
 }
 template <class T>
 inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                         const DataCopyParams& p, ANYOP_ASCEND_SITE) {
-  CopyPadOut(dst, src, p.blockCount, p.blockLen, p.srcStride, p.dstStride, site);
+  CopyPadOut(dst, src, RowsOf(p, site), p.blockLen, p.srcStride, p.dstStride, site);
 }
 
 }  // namespace ANYOP_ASCEND_BUILD

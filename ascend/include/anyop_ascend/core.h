@@ -138,8 +138,9 @@ ANYOP_ASCEND_API void Define(const void* at, std::uint64_t bytes, bool defined);
 ANYOP_ASCEND_API void DefineFrom(const Instruction& by, const void* to, std::uint64_t bytes,
                                  const void* from, std::uint64_t from_bytes);
 ANYOP_ASCEND_API void UndefinedRead(const char* what, const void* at, Site site);
-ANYOP_ASCEND_API void CheckTimes(std::int64_t repeats, Site at);  // of 1 to 255
-ANYOP_ASCEND_API void CheckMask(std::uint64_t mask, int lanes, Site at);
+ANYOP_ASCEND_API void CheckTimes(std::int64_t repeats, Site at);          // of 1 to 255
+ANYOP_ASCEND_API void CheckMask(std::uint64_t mask, int lanes, Site at);  // 0, or too large
+ANYOP_ASCEND_API void CheckRows(std::uint32_t rows, Site at);             // of a copy
 // A finding if the SoC lacks the instruction, a note where the documentation is not clear: bits of
 // kLacks.
 enum Lacks : std::uint32_t {

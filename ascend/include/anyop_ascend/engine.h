@@ -47,7 +47,7 @@ template <bool is_set>
 inline AnyopMask MaskOf(std::uint64_t mask, int lanes, rt::Site site) {
   rt::Block& block = *rt::block;
   if (is_set) {
-    if (kChecked && !block.counts && mask > static_cast<std::uint64_t>(lanes)) {
+    if (kChecked && !block.counts && (!mask || mask > static_cast<std::uint64_t>(lanes))) {
       rt::CheckMask(mask, lanes, site);
     }
     const AnyopMask set = block.counts ? AnyopMask{{mask, 0}} : AnyopMask::First(mask);
@@ -57,11 +57,14 @@ inline AnyopMask MaskOf(std::uint64_t mask, int lanes, rt::Site site) {
   return {{block.mask[0], block.mask[1]}};
 }
 template <bool is_set>
-inline AnyopMask MaskOf(const std::uint64_t* mask, int lanes, rt::Site) {
+inline AnyopMask MaskOf(const std::uint64_t* mask, int lanes, rt::Site site) {
   rt::Block& block = *rt::block;
   if (is_set) {
     block.mask[0] = mask[0];
     block.mask[1] = lanes > 64 ? mask[1] : 0;
+    if (kChecked && !block.counts && !block.mask[0] && !block.mask[1]) {
+      rt::CheckMask(0, lanes, site);
+    }
   }
   return {{block.mask[0], block.mask[1]}};
 }
