@@ -239,7 +239,7 @@ void ReportOutside(Access access, const Extent& extent, std::int64_t offset, std
                              Shown(here).c_str(), access == kRead ? "reads" : "writes",
                              static_cast<long long>(offset), static_cast<long long>(end),
                              extent.name.c_str(), static_cast<long long>(size)),
-              .insert = is_over_read ? "DataCopyPad, which counts bytes" : ""});
+              .insert = is_over_read ? "DataCopyPad of the bytes that are there" : ""});
 }
 
 }  // namespace
