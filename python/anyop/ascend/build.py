@@ -65,7 +65,7 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
     """
     unit = source.unit(list(kernels), settings.includes)
     # The headers of operators are in C++20.
-    standard = "-std=gnu++20" if source.is_of_operator else "-std=gnu++17"
+    standard = "-std=gnu++20" if source.is_of_operator(settings.folders) else "-std=gnu++17"
     return _compiled(source, unit, [standard, *_FLAGS, *_OPTIMIZE[checked]], settings)
 
 
@@ -115,7 +115,7 @@ def _compiled(source: Source, unit: str, flags: list[str], settings: Settings) -
 
 def _search(source: Source, settings: Settings) -> list[str]:
     folders = [include_folder(), include_folder() / "stubs", source.path.parent, *settings.folders]
-    if source.is_of_operator:
+    if source.is_of_operator(settings.folders):
         folders.append(data_root() / "include")
     return [*(f"-I{folder}" for folder in folders), *(f"-D{define}" for define in settings.defines)]
 

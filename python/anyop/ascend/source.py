@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,8 @@ _NO_CODE = re.compile(
     r"|(?<!\w)'(?:\\.|[^'\\\n])*'",  # not those of 1'000
     re.DOTALL,
 )
-_OF_OPERATOR = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"anyop/ascend\.h"', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_OF_OPERATOR = "anyop/ascend.h"
 _KERNEL = re.compile(
     r"((?:template\s*<[^;{}()]*>\s*)?)"
     r"((?:extern\s*\"C\"\s*|inline\s+|static\s+|__\w+__(?:\([^()]*\))?\s*|\[\s*aicore\s*\]\s*)+)"
@@ -57,8 +59,12 @@ class Source:
         self.text = _read(self.path)
         self.declared = _declared(self.text)
         self._is_expanded = False
-        # It has a kernel of an operator beside what launches it.
-        self.is_of_operator = bool(_OF_OPERATOR.search(_blanked(self.text, literals=False)))
+
+    def is_of_operator(self, folders: Sequence[Path] = ()) -> bool:
+        """Whether it has a kernel of an operator beside what launches it: it includes the header
+        of operators, itself or by a file beside it or in the folders.
+        """
+        return _includes_operator(self.path, self.text, folders, set())
 
     def kernels(self, wanted: tuple[str, ...] = ()) -> list[str]:
         """Names of the kernels to export: those asked for, or all that the text shows."""
@@ -146,6 +152,19 @@ class Source:
     def host_unit(self) -> str:
         """The same of a file without kernels."""
         return f'#line 1 "{_quoted(self.path)}"\n{self.text}\n'
+
+
+def _includes_operator(path: Path, text: str, folders: Sequence[Path], seen: set[Path]) -> bool:
+    for name in _INCLUDE.findall(_blanked(text, literals=False)):
+        if name == _OF_OPERATOR:
+            return True
+        file = next((f / name for f in (path.parent, *folders) if (f / name).is_file()), None)
+        if file is None or file.resolve() in seen:
+            continue
+        seen.add(file.resolve())
+        if _includes_operator(file, file.read_text("utf-8", "replace"), folders, seen):
+            return True
+    return False
 
 
 def _quoted(path: Path) -> str:

@@ -39,6 +39,20 @@ def test_commas_in_brackets_are_between_no_parameters(tmp_path):
     assert source(tmp_path, text).names("f") == ("x", "sizes", "n")
 
 
+def test_a_kernel_of_an_operator_may_include_its_header_by_another(tmp_path):
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "all.h").write_text('#include "rest.h"\n#include "all.h"\n')
+    rest = tmp_path / "common" / "rest.h"
+    rest.write_text('// #include "anyop/ascend.h"\n')
+    text = '#include "common/all.h"\n' + KERNEL.format("f")
+    assert not source(tmp_path, text).is_of_operator()
+    rest.write_text('#include "anyop/ascend.h"\n')
+    assert source(tmp_path, text).is_of_operator()
+    text = text.replace("common/all.h", "all.h")
+    assert not source(tmp_path, text).is_of_operator()
+    assert source(tmp_path, text).is_of_operator([tmp_path / "common"])
+
+
 CONDITIONS = """#include "kernel_operator.h"
 #if defined(DTYPE_X) && DTYPE_X == 2
 __global__ __aicore__ void f(GM_ADDR x, int a) {}
@@ -90,8 +104,8 @@ def test_what_looks_like_a_launch_in_a_comment_or_a_literal_stays():
 
 
 def test_what_a_file_says_of_operators_is_no_include_in_a_comment(tmp_path):
-    assert not source(tmp_path, '// #include "anyop/ascend.h"\n').is_of_operator
-    assert source(tmp_path, '#include "anyop/ascend.h"\n').is_of_operator
+    assert not source(tmp_path, '// #include "anyop/ascend.h"\n').is_of_operator()
+    assert source(tmp_path, '#include "anyop/ascend.h"\n').is_of_operator()
 
 
 def test_templates_are_exported_by_what_they_are_asked_with(tmp_path):
