@@ -69,10 +69,10 @@ class ListTensorDesc {
   void GetDesc(TensorDesc<T>& desc, std::uint32_t index, ANYOP_ASCEND_SITE) const {
     CheckIndex("GetDesc", index, site);
     if (kChecked && !desc.sizes_) {
-      rt::Report("tensor-list", site,
-                 "GetDesc writes the sizes of the tensor, but nothing says where. Try SetShapeAddr "
-                 "first");
-      return;
+      rt::End("tensor-list",
+              "GetDesc writes the sizes of the tensor, but nothing says where. Try SetShapeAddr "
+              "first",
+              site);
     }
     std::uint64_t at = 1;
     for (std::uint32_t i = 0; i < index; ++i) at = After(at);

@@ -55,7 +55,7 @@ class Call:
     def _place(self, value: Memory | bytes, slack: int) -> tuple[int, Array] | None:
         if isinstance(value, bytes) or value.array is None:
             return None
-        array = np.ascontiguousarray(value.array)
+        array = np.asarray(value.array, order="C")  # a scalar stays one
         at = self._runtime.allocate(array.nbytes + slack)
         ctypes.memmove(at, array.ctypes.data, array.nbytes)
         return at, array

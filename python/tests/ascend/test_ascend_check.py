@@ -237,6 +237,10 @@ def test_each_tensor_of_a_list_has_its_own_size(tmp_path):
     assert [f["text"] for f in found if f["kind"] == "gm-out-of-bounds"] == [
         "kernel.cpp:28 reads bytes 32 to 64 of 'inputs[1]', which has 32"
     ]
+    run = ["--kernel", "add_list", "--arg", "inputs=list f32[1, 1], f32[1, 1]"]
+    told = anyop("run", path, *run, "--size", "n=1", "--size", "d=1", "--save", tmp_path).stdout
+    assert "  y: f32[1, 1] = " in told and "inputs" not in told
+    assert np.load(tmp_path / "inputs[1].npy").shape == (1, 1)
     given = ["--kernel", "split", "--blocks", "2", "--arg", "x=f16[2, 16]", "--arg"]
     [missing] = findings(path, *given, "outputs=list 3 of out f16[16]")
     assert "output 'outputs[2]' are never written" in missing["text"]
@@ -295,6 +299,13 @@ def test_kernels_that_macros_make_are_found_with_their_parameters(tmp_path):
     (tmp_path / "other.toml").write_text(tables.replace("put_half", "put_hlaf"))
     said = anyop("check", tmp_path / "other.cpp", status=1).stderr
     assert "[put_hlaf] is no kernel of other.cpp. Did you mean 'put_half'?" in said
+
+
+def test_a_scalar_is_no_tensor_of_one_element(tmp_path):
+    text = HEAD + 'extern "C" __global__ __aicore__ void f(__gm__ float* y) { y[0] = 3; }\n'
+    path = written(tmp_path, text)
+    told = anyop("run", path, "--arg", "y=out f32[]", "--save", tmp_path).stdout
+    assert "  y: f32[] = 3, ..." in told and np.load(tmp_path / "y.npy").shape == ()
 
 
 def test_a_template_is_a_kernel_with_its_arguments(tmp_path):
