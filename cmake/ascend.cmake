@@ -65,6 +65,7 @@ function(anyop_ascend_tests)
   endif()
   anyop_ascend_test(ascend_tiling_test tiling_test.cc)
   anyop_ascend_test(ascend_extended_test extended_test.cc)
+  anyop_ascend_test(ascend_tensor_list_test tensor_list_test.cc)
   anyop_ascend_test(ascend_builds_test builds_test.cc fast_kernels.cc checked_kernels.cc)
   anyop_ascend_test(ascend_speed_test speed_test.cc fast_examples.cc checked_examples.cc)
   # As `anyop ascend` compiles kernels; cross compilers know no native processor.

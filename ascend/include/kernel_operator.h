@@ -30,5 +30,6 @@
 #include "anyop_ascend/sort.h"
 #include "anyop_ascend/sync.h"
 #include "anyop_ascend/tensor.h"
+#include "anyop_ascend/tensor_list.h"
 #include "anyop_ascend/tiling.h"
 #include "anyop_ascend/vector.h"

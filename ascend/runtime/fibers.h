@@ -28,10 +28,11 @@ struct FiberBlock : Block {
   unsigned char* stack = nullptr;
   bool has_begun = false;
   bool has_ended = false;
-  bool was_ended = false;          // by a finding
-  std::uint32_t place = 0;         // of the last instruction; without checks none is known
-  std::string waits_for;           // "SyncAll"; "" while it runs
-  std::uint32_t waits_at = 0;      // place
+  bool was_ended = false;      // by a finding
+  std::uint32_t place = 0;     // of the last instruction; without checks none is known
+  std::string waits_for;       // "SyncAll"; "" while it runs
+  std::string wait_ends_by;    // what would end the wait: "IBSet(block 0, event 1) in that block"
+  std::uint32_t waits_at = 0;  // place
   std::map<int, int> cross_waits;  // CrossCoreWaitFlag of each id so far
 };
 

@@ -132,9 +132,17 @@ class GlobalAccess {
                                block_.index, does, what.c_str(), Shown(by_.place).c_str(),
                                other == kRead ? "read" : "write", unsigned{r.block},
                                Shown(r.place).c_str()),
-                .insert = Format("SyncAll() between %s and %s, or SetAtomicAdd where both add",
-                                 Shown(r.place).c_str(), Shown(by_.place).c_str())},
+                .insert = Mended(r, other)},
                access_ == kRead);
+  }
+  // What may stand between the accesses of two blocks.
+  std::string Mended(const GlobalRecord& r, Access other) const {
+    const std::string there = Shown(r.place), here = Shown(by_.place);
+    if (access_ == kRead || other == kRead)
+      return Format("SyncAll() between %s and %s", there.c_str(), here.c_str());
+    if (here == there) return Format("SetAtomicAdd before %s, where blocks add up", here.c_str());
+    return Format("SyncAll() between %s and %s, or SetAtomicAdd where both add", there.c_str(),
+                  here.c_str());
   }
   // One record stands for several accesses, with the newest index, so what is complete stays apart:
   // other blocks may know it.
@@ -231,7 +239,7 @@ void ReportOutside(Access access, const Extent& extent, std::int64_t offset, std
                              Shown(here).c_str(), access == kRead ? "reads" : "writes",
                              static_cast<long long>(offset), static_cast<long long>(end),
                              extent.name.c_str(), static_cast<long long>(size)),
-              .insert = is_over_read ? "DataCopyPad, which counts bytes" : ""});
+              .insert = is_over_read ? "DataCopyPad of the bytes that are there" : ""});
 }
 
 }  // namespace

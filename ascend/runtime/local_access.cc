@@ -207,12 +207,12 @@ bool CheckSpan(const Span& span, std::int64_t offset, std::uint64_t bytes, std::
   if (offset >= 0 && offset + bytes <= span.rest) return true;
   if (!bytes && !offset) return true;
   const std::int64_t first = begin % kMemorySpan;
-  Report("ub-out-of-bounds", at,
-         "an access to bytes %lld to %lld of %s leaves its buffer, which "
-         "ends at %lld",
+  const bool is_before = offset < 0;
+  Report("ub-out-of-bounds", at, "an access to bytes %lld to %lld of %s leaves its %s at %lld",
          static_cast<long long>(first), static_cast<long long>(first + bytes),
          kMemoryNames[begin < 0 ? 0 : std::min<std::int64_t>(begin / kMemorySpan, kMemories - 1)],
-         static_cast<long long>(first - offset + span.rest));
+         is_before ? "tensor, which begins" : "buffer, which ends",
+         static_cast<long long>(first - offset + (is_before ? 0 : span.rest)));
   const std::int64_t size = options.soc->bytes[kUb];
   return begin >= 0 && begin + static_cast<std::int64_t>(bytes) <= size;
 }
@@ -235,8 +235,18 @@ bool ScalarWrite(const Span& span, std::int64_t offset, Site at) {
 }
 
 void CheckMask(std::uint64_t mask, int lanes, Site at) {
+  if (!mask) {
+    Note("no-repeat", at, "a mask of no element: the instruction does nothing");
+    return;
+  }
   Report("mask", at, "a mask of %llu elements, but a repeat has %d",
          static_cast<unsigned long long>(mask), lanes);
+}
+void CheckRows(std::uint32_t rows, Site at) {
+  constexpr std::uint32_t kMost = 4095;
+  if (rows <= kMost) return;
+  Report("copy-size", at, "a copy of %u rows (blockCount), but a copy takes at most %u", rows,
+         kMost);
 }
 void CheckTimes(std::int64_t repeats, Site at) {
   if (block->counts) return;  // the mask alone decides

@@ -3,6 +3,8 @@
 // consumer has done for AllocTensor.
 #include "anyop_ascend/queue.h"
 
+#include <exception>
+
 #include "checked_block.h"
 
 namespace anyop_ascend {
@@ -149,7 +151,8 @@ void QueueFree(Queue& queue, int number, bool is_allocated, Site at) {
 }
 
 void QueueEnd(Queue& queue) {
-  if (!block || queue.owner != block || IsEnding()) return;
+  // An exception that ends the block is told by itself.
+  if (!block || queue.owner != block || IsEnding() || std::uncaught_exceptions()) return;
   for (int i = 0; i < queue.buffers; ++i) {
     if (queue.buffer[i].state == kFree) continue;
     Report("queue-leak", queue.born, "at the end, buffer %d of the queue is %s", i,

@@ -7,6 +7,8 @@
 namespace anyop_ascend {
 namespace {
 
+constexpr const char* kSyncAll = "SyncAll";
+
 FiberBlock& Me() { return *static_cast<FiberBlock*>(block); }
 bool IsChecked() { return launched->of.is_checked; }
 
@@ -16,13 +18,14 @@ void EndIfAborted() {
   throw EndOfBlock();
 }
 
-// Lets other blocks run until the condition holds.
+// Lets other blocks run until the condition holds. end: what would end the wait.
 template <class F>
-void WaitUntil(const std::string& what, Site at, F holds) {
+void WaitUntil(const std::string& what, const std::string& end, Site at, F holds) {
   FiberBlock& me = Me();
   while (!holds()) {
     EndIfAborted();
     me.waits_for = what;
+    me.wait_ends_by = end;
     me.waits_at = PlaceOf(at);
     swapcontext(&me.context, &launched->scheduler);
     EndIfAborted();
@@ -57,8 +60,9 @@ void CheckResident(const char* what, Site at) {
 }  // namespace
 
 void ReportDeadlock() {
-  std::string waiting, returned;
+  std::string waiting, returned, insert;
   std::uint32_t here = 0;
+  bool needs_all = false;
   int waits = 0, ended = 0;
   for (const FiberBlock* b : launched->blocks) {
     if (b->was_ended) return;
@@ -67,20 +71,22 @@ void ReportDeadlock() {
       continue;
     }
     if (!here) here = b->waits_at;
+    if (insert.empty()) insert = b->wait_ends_by;
+    needs_all = needs_all || b->waits_for == kSyncAll;
     if (waits++ < 4) {
       waiting += Format("%sblock %u in %s at %s", waiting.empty() ? "" : "; ", b->index,
                         b->waits_for.c_str(), Shown(b->waits_at).c_str());
     }
   }
   if (!IsNew("deadlock", here, 0)) return;
-  std::string text = Format("%d blocks wait for ever: %s%s", waits, waiting.c_str(),
-                            waits > 4 ? "; and others" : "");
-  std::string insert;
+  std::string text =
+      Format("%d %s for ever: %s%s", waits, waits == 1 ? "block waits" : "blocks wait",
+             waiting.c_str(), waits > 4 ? "; and others" : "");
   if (ended) {
     text +=
         Format(". %d %s returned before it: %s%s", ended, ended == 1 ? "block has" : "blocks have",
                returned.c_str(), ended > 4 ? " and others" : "");
-    insert = "the same waits on every path to a return, or a launch with fewer blocks";
+    if (needs_all) insert = "SyncAll on every path to a return, or a launch with fewer blocks";
   }
   AddFinding({.kind = "deadlock", .here = here, .text = text, .insert = insert});
 }
@@ -96,7 +102,8 @@ void SyncAll(Site at) {
     ++launched->generation;
     ++launched->progress;
   } else {
-    WaitUntil("SyncAll", at, [&] { return launched->generation != generation; });
+    WaitUntil(kSyncAll, "as many SyncAll in every block", at,
+              [&] { return launched->generation != generation; });
   }
   if (IsChecked()) Merge(Current().others, launched->synced);
 }
@@ -115,7 +122,8 @@ void IbSet(int of_block, int event, Site at) {
 void IbWait(int for_block, int event, Site at) {
   CheckResident("IBWait", at);
   auto& sets = launched->ib[{for_block, event}];
-  WaitUntil(Format("IBWait(block %d, event %d)", for_block, event), at,
+  WaitUntil(Format("IBWait(block %d, event %d)", for_block, event),
+            Format("IBSet(block %d, event %d) in that block", for_block, event), at,
             [&] { return !sets.empty(); });
   const Knowledge known = std::move(sets.front().known);
   sets.pop_front();
@@ -152,7 +160,9 @@ void CrossWait(int id, Site at) {
   const auto turns = static_cast<std::size_t>(++Me().cross_waits[id]);
   const auto& sets = launched->cross[id];
   const std::size_t needed = turns * launched->blocks.size();
-  WaitUntil(Format("CrossCoreWaitFlag(%d)", id), at, [&] { return sets.size() >= needed; });
+  WaitUntil(Format("CrossCoreWaitFlag(%d)", id),
+            Format("CrossCoreSetFlag of flag %d in every block, once for each wait", id), at,
+            [&] { return sets.size() >= needed; });
   if (!IsChecked()) return;
   CheckedBlock& b = Current();
   for (std::size_t i = 0; i < needed; ++i) Merge(b.others, sets[i]);

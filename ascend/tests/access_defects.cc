@@ -19,6 +19,10 @@ void SetBehindTheEnd(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y, 256);
   HERE b.At(0, 64).SetValue(is_broken ? 64 : 63, 1.0f);
 }
+void SetBeforeTheBegin(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y, 256);
+  HERE b.At(8, 8).SetValue(is_broken ? -1 : 0, 1.0f);
+}
 void GetTooMuch(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y, 256);
   HERE b.buffer.Get<float>(is_broken ? 65 : 64);
@@ -97,6 +101,11 @@ void DropsTheRest(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);
   HERE DataCopy(b.At(0, 64), b.x, is_broken ? 61 : 64);
 }
+void CopiesTooManyRows(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y, 131072);
+  const auto rows = static_cast<std::uint16_t>(is_broken ? 4096 : 4095);
+  HERE DataCopyPad(b.At(0, 32768), b.x, {rows, 4, 0, 0, 0}, {false, 0, 0, 0.0f});
+}
 void OperandMisaligned(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);
   HERE Duplicate(b.At(0, 64)[is_broken ? 4 : 8], 1.0f, 8);
@@ -127,6 +136,21 @@ void NothingRepeats(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Duplicate(t, 1.0f, 64);
   PipeBarrier<PIPE_V>();
   HERE Adds(t, t, 1.0f, 64, is_broken ? 0 : 1, {1, 1, 8, 8});
+}
+void MaskOfNoElement(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  auto t = b.At(0, 64);
+  Duplicate(t, 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  HERE Adds(t, t, 1.0f, std::uint64_t{is_broken ? 0u : 1u}, 1, {1, 1, 8, 8});
+}
+void MaskOfNoBit(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  auto t = b.At(0, 64);
+  Duplicate(t, 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  std::uint64_t mask[2] = {is_broken ? 0u : 1u, 1};  // the second word is of 16-bit elements
+  HERE Adds(t, t, 1.0f, mask, 1, {1, 1, 8, 8});
 }
 void NoGroupIsReduced(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);
@@ -311,6 +335,7 @@ std::vector<Defect> AccessDefects() {
       {"CountTooLarge", CountTooLarge, "ub-out-of-bounds"},
       {"SliceTooFar", SliceTooFar, "ub-out-of-bounds"},
       {"SetBehindTheEnd", SetBehindTheEnd, "ub-out-of-bounds"},
+      {"SetBeforeTheBegin", SetBeforeTheBegin, "ub-out-of-bounds"},
       {"GetTooMuch", GetTooMuch, "ub-out-of-bounds"},
       {"OffsetInElements", OffsetInElements, "ub-out-of-bounds"},
       {"RepeatsTooFar", RepeatsTooFar, "ub-out-of-bounds"},
@@ -322,12 +347,15 @@ std::vector<Defect> AccessDefects() {
       {"NothingThroughAChain", NothingThroughAChain, "undefined-read", 1, false, true},
       {"PaddingIsUsed", PaddingIsUsed, "undefined-read", 1, false, true},
       {"DropsTheRest", DropsTheRest, "copy-size"},
+      {"CopiesTooManyRows", CopiesTooManyRows, "copy-size"},
       {"OperandMisaligned", OperandMisaligned, "ub-misaligned"},
       {"CopyMisaligned", CopyMisaligned, "ub-misaligned"},
       {"MaskTooLarge", MaskTooLarge, "mask"},
       {"RepeatsOutOfRange", RepeatsOutOfRange, "repeat"},
       {"RepeatsAreCut", RepeatsAreCut, "repeat"},
       {"NothingRepeats", NothingRepeats, "no-repeat"},
+      {"MaskOfNoElement", MaskOfNoElement, "no-repeat"},
+      {"MaskOfNoBit", MaskOfNoBit, "no-repeat"},
       {"NoGroupIsReduced", NoGroupIsReduced, "no-repeat"},
       {"PartialOverlap", PartialOverlap, "overlap"},
       {"NoRoomLeft", NoRoomLeft, "ub-overflow"},

@@ -165,7 +165,7 @@ TEST(Cast, OfInt32ToHalfMultipliesByTheScale) {
 TEST(Cast, ToHalfSaturatesAtItsLargestNumber) {
   constexpr float kMost = 65504.0f, kBelow = 65472.0f;
   const auto cast = [](float value, RoundMode mode) {
-    return static_cast<float>(casting::Convert<half>(value, mode));
+    return static_cast<float>(anyop_casting::Convert<half>(value, mode));
   };
   for (int m = 0; m <= 6; ++m) {
     const auto mode = static_cast<RoundMode>(m);
@@ -185,25 +185,25 @@ TEST(Cast, ToHalfSaturatesAtItsLargestNumber) {
 TEST(Cast, ToIntegersSaturatesAtTheirLimits) {
   constexpr auto kRint = RoundMode::CAST_RINT;
   for (const float value : {127.4f, 127.5f, 128.0f, 65504.0f, INFINITY}) {
-    EXPECT_EQ((casting::Convert<std::int8_t>(half(value), kRint)), 127) << value;
+    EXPECT_EQ((anyop_casting::Convert<std::int8_t>(half(value), kRint)), 127) << value;
   }
   for (const float value : {-127.6f, -128.0f, -129.0f, -65504.0f, -INFINITY}) {
-    EXPECT_EQ((casting::Convert<std::int8_t>(half(value), kRint)), -128) << value;
+    EXPECT_EQ((anyop_casting::Convert<std::int8_t>(half(value), kRint)), -128) << value;
   }
   for (const float value : {254.6f, 255.0f, 256.0f, 65504.0f, INFINITY}) {
-    EXPECT_EQ((casting::Convert<std::uint8_t>(half(value), kRint)), 255) << value;
+    EXPECT_EQ((anyop_casting::Convert<std::uint8_t>(half(value), kRint)), 255) << value;
   }
   for (const float value : {-0.5f, -1.0f, -65504.0f, -INFINITY}) {
-    EXPECT_EQ((casting::Convert<std::uint8_t>(half(value), kRint)), 0) << value;
+    EXPECT_EQ((anyop_casting::Convert<std::uint8_t>(half(value), kRint)), 0) << value;
   }
-  EXPECT_EQ((casting::Convert<std::int32_t>(0x1.fffffep30f, kRint)), 0x7fffff80);
+  EXPECT_EQ((anyop_casting::Convert<std::int32_t>(0x1.fffffep30f, kRint)), 0x7fffff80);
   for (const float value : {0x1p31f, 3e38f, INFINITY}) {
-    EXPECT_EQ((casting::Convert<std::int32_t>(value, kRint)), INT32_MAX) << value;
-    EXPECT_EQ((casting::Convert<std::int32_t>(-value, kRint)), INT32_MIN) << value;
+    EXPECT_EQ((anyop_casting::Convert<std::int32_t>(value, kRint)), INT32_MAX) << value;
+    EXPECT_EQ((anyop_casting::Convert<std::int32_t>(-value, kRint)), INT32_MIN) << value;
   }
-  EXPECT_EQ((casting::Convert<std::int64_t>(INFINITY, kRint)), INT64_MAX);
-  EXPECT_EQ((casting::Convert<std::int16_t>(std::int32_t{40000}, kRint)), 32767);
-  EXPECT_EQ((casting::Convert<std::int16_t>(std::int32_t{-40000}, kRint)), -32768);
+  EXPECT_EQ((anyop_casting::Convert<std::int64_t>(INFINITY, kRint)), INT64_MAX);
+  EXPECT_EQ((anyop_casting::Convert<std::int16_t>(std::int32_t{40000}, kRint)), 32767);
+  EXPECT_EQ((anyop_casting::Convert<std::int16_t>(std::int32_t{-40000}, kRint)), -32768);
 }
 TEST(Cast, OfNanToAnIntegerGivesZero) {
   EXPECT_EQ((ScalarCast<float, std::int32_t, RoundMode::CAST_RINT>(NAN)), 0);

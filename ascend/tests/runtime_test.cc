@@ -31,7 +31,7 @@ void AllLetters(GM_ADDR, bool, std::int8_t, std::uint8_t, std::int16_t, std::uin
 void Nothing() {}
 
 TEST(KernelTable, NamesKernelsAndTheirParameters) {
-  using AscendC::launching::Exported;
+  using AscendC::anyop_launching::Exported;
   constexpr anyop_ascend_kernel kEntry = Exported<&AllLetters>::Entry("all_letters");
   EXPECT_STREQ(kEntry.parameters, "pbcCsSiIqQhefdt");
   EXPECT_EQ(kEntry.bytes[0], 8u);
@@ -41,7 +41,7 @@ TEST(KernelTable, NamesKernelsAndTheirParameters) {
 TEST(Launch, PassesParametersByAddress) {
   anyop_ascend_clear();
   Global<float> y("y", 64, ANYOP_ASCEND_WRITE | ANYOP_ASCEND_WHOLE);
-  const anyop_ascend_kernel kernel = AscendC::launching::Exported<&FillHalf>::Entry("fill");
+  const anyop_ascend_kernel kernel = AscendC::anyop_launching::Exported<&FillHalf>::Entry("fill");
   GM_ADDR address = y.address();
   std::uint32_t elements = 64;
   float value = 2.5f;
@@ -67,6 +67,32 @@ TEST(Launch, TakesAsManyBlocksAsThereCanBe) {
   EXPECT_EQ(calls, 65535);
   OnCores(65535, [] { SyncAll(); });
   EXPECT_EQ(Findings()[0]["kind"], "deadlock");
+}
+TEST(Launch, SaysWhatWouldEndAWaitForEver) {
+  Global<std::int32_t> sync("sync", 1024, ANYOP_ASCEND_READ | ANYOP_ASCEND_WRITE);
+  const auto said_of = [&](const auto& kernel) {
+    anyop_ascend_clear();
+    OnCores(2, kernel);
+    const auto found = Findings();
+    EXPECT_EQ(found.size(), 1u) << found.dump(1);
+    const std::string text = found[0]["text"];
+    return text.substr(0, text.find(" for ever")) + ": " + std::string(found[0]["insert"]);
+  };
+  EXPECT_EQ(said_of([] {
+              if (GetBlockIdx() == 0) SyncAll();
+            }),
+            "1 block waits: SyncAll on every path to a return, or a launch with fewer blocks");
+  EXPECT_EQ(said_of([] {
+              SyncAll();
+              if (GetBlockIdx() == 0) CrossCoreWaitFlag(3);
+            }),
+            "1 block waits: CrossCoreSetFlag of flag 3 in every block, once for each wait");
+  EXPECT_EQ(said_of([&] {
+              LocalTensor<std::int32_t> local(TPosition::VECCALC, 0, 64);
+              auto tensor = sync.tensor();
+              IBWait(tensor, local, 1 - static_cast<int>(GetBlockIdx()), 5);
+            }),
+            "2 blocks wait: IBSet(block 1, event 5) in that block");
 }
 TEST(Launch, DrawsTheOrderOfBlocksFromTheSeed) {
   std::vector<std::int64_t> orders[3];
@@ -297,8 +323,7 @@ TEST(Findings, AboutPartsThatOverlapSaySoBeforeTheyAdviseToWait) {
             "block 1 writes byte 128 of 'y' at " + place +
                 ", and nothing orders this after the write by block 0 at " + place +
                 ": their parts overlap. If that is not meant, look at offsets and lengths");
-  EXPECT_EQ(found[0]["insert"],
-            "SyncAll() between " + place + " and " + place + ", or SetAtomicAdd where both add");
+  EXPECT_EQ(found[0]["insert"], "SetAtomicAdd before " + place + ", where blocks add up");
 }
 TEST(Memory, OfNothingIsAPageAndReleasesTwice) {
   void* nothing = anyop_ascend_allocate(0);

@@ -72,6 +72,30 @@ static ge::graphStatus Gather(gert::TilingContext* context) {
 }
 IMPL_OP_OPTILING(GatherSizes).Tiling(Gather).TilingParse<GatherInfo>(PrepareGather);
 
+struct ListsTiling {
+  uint64_t tensors;
+  uint64_t ranks[2];
+  uint64_t rank_behind;
+  ge::DataType type;
+};
+// A list, and a tensor behind it.
+static ge::graphStatus Lists(gert::TilingContext* context) {
+  auto* tiling = context->GetTilingData<ListsTiling>();
+  const auto* info = context->GetComputeNodeInfo()->GetInputInstanceInfo(0);
+  if (context->GetComputeNodeInfo()->GetIrInputsNum() != 2 || info->GetInstanceStart() != 0 ||
+      context->GetDynamicInputShape(0, 2) || context->GetComputeNodeInputNum() != 3) {
+    return ge::GRAPH_FAILED;
+  }
+  tiling->tensors = info->GetInstanceNum();
+  for (size_t i = 0; i < 2; ++i)
+    tiling->ranks[i] = context->GetDynamicInputShape(0, i)->GetStorageShape().GetDimNum();
+  tiling->rank_behind = context->GetRequiredInputShape(1)->GetStorageShape().GetDimNum();
+  tiling->type = context->GetDynamicInputDesc(0, 1)->GetDataType();
+  context->SetBlockDim(1);
+  return ge::GRAPH_SUCCESS;
+}
+IMPL_OP_OPTILING(Lists).Tiling(Lists);
+
 static ge::graphStatus NoBlocks(gert::TilingContext*) { return ge::GRAPH_SUCCESS; }
 IMPL_OP_OPTILING(NoBlocks).Tiling(NoBlocks);
 static ge::graphStatus OneBlock(gert::TilingContext* context) {
@@ -139,7 +163,7 @@ anyop_ascend_tiling_call CallWith(T& data) {
 }
 struct ScaleCall {
   std::int64_t dims[2] = {70, 33};
-  anyop_ascend_tensor x{1, 2, dims, nullptr};
+  anyop_ascend_tensor x{1, 2, dims, nullptr, 0};
   anyop_ascend_attribute attributes[2] = {Attribute("factor", 'f'), Attribute("wide", 'b')};
   optiling::ScaleRowsTiling tiling;
   anyop_ascend_tiling_call call = CallWith(tiling);
@@ -195,7 +219,7 @@ TEST(Tiling, AsksTheSocThatIsConfigured) {
 TEST(Tiling, ReadsValuesListsTextsAndWhatIsParsedBefore) {
   const std::int64_t sizes[] = {5, 6, 7}, three[] = {3}, axes[] = {100, 200};
   const anyop_ascend_tensor inputs[] = {
-      {0, 1, three, nullptr}, {9, 1, three, sizes}, {-1, 0, nullptr, nullptr}};
+      {0, 1, three, nullptr, 0}, {9, 1, three, sizes, 0}, {-1, 0, nullptr, nullptr, 0}};
   anyop_ascend_attribute attributes[] = {Attribute(nullptr, 'I'), Attribute(nullptr, 's')};
   attributes[0].integers = axes;
   attributes[0].count = 2;
@@ -213,15 +237,31 @@ TEST(Tiling, ReadsValuesListsTextsAndWhatIsParsedBefore) {
   EXPECT_EQ(call.block_dim, 1u);
   EXPECT_EQ(call.data_bytes, sizeof tiling);
 }
+TEST(Tiling, CountsTensorsOfListsAndArguments) {
+  const std::int64_t sizes[] = {5, 6, 7};
+  const anyop_ascend_tensor inputs[] = {
+      {0, 1, sizes, nullptr, 1}, {1, 2, sizes, nullptr, 0}, {9, 3, sizes, nullptr, 0}};
+  optiling::ListsTiling tiling{};
+  auto call = CallWith(tiling);
+  call.input = inputs;
+  call.inputs = 3;
+  ASSERT_EQ(anyop_ascend_tiling("Lists", &call), 0) << anyop_ascend_error();
+  EXPECT_EQ(tiling.tensors, 2u);
+  EXPECT_EQ(tiling.ranks[0], 1u);
+  EXPECT_EQ(tiling.ranks[1], 2u);
+  EXPECT_EQ(tiling.rank_behind, 3u);
+  EXPECT_EQ(tiling.type, ge::DT_FLOAT16);
+}
 TEST(Tiling, SaysWhatIsWrong) {
   ScaleCall scale;
   const auto error_of = [&](const char* op) {
     EXPECT_EQ(anyop_ascend_tiling(op, &scale.call), 1);
     return std::string(anyop_ascend_error());
   };
-  EXPECT_EQ(error_of("Scale"),
-            "Scale: no library that is loaded has a tiling function for it, but for GatherSizes, "
-            "NoBlocks, ScaleRows, Typed. Try IMPL_OP_OPTILING or OP_ADD in the op_host file");
+  EXPECT_EQ(
+      error_of("Scale"),
+      "Scale: no library that is loaded has a tiling function for it, but for GatherSizes, "
+      "Lists, NoBlocks, ScaleRows, Typed. Try IMPL_OP_OPTILING or OP_ADD in the op_host file");
   EXPECT_EQ(error_of("NoBlocks"),
             "NoBlocks: the tiling function sets no number of blocks. Try SetBlockDim");
   scale.x.rank = 1;
@@ -250,11 +290,12 @@ TEST(Tilings, AreListedWithWhatTheirDefinitionsSay) {
   EXPECT_EQ(listed["GatherSizes"].dump(), R"({"attributes":[],"inputs":[],"outputs":[]})");
 }
 
-// What a call with inputs of these types is told; "" where it is taken.
-std::string SaidOf(const std::vector<int>& types) {
+// What a call with inputs of these types is told; "" where it is taken. The last ones are a list.
+std::string SaidOf(const std::vector<int>& types, std::uint32_t listed = 0) {
   std::vector<anyop_ascend_tensor> inputs;
   const std::int64_t dim = 4;
-  for (const int type : types) inputs.push_back({type, 1, &dim, nullptr});
+  for (const int type : types) inputs.push_back({type, 1, &dim, nullptr, 0});
+  for (std::uint32_t i = 1; i < listed; ++i) inputs[inputs.size() - 1 - i].more = i;
   int data = 0;
   auto call = CallWith(data);
   call.inputs = static_cast<std::uint32_t>(inputs.size());
@@ -265,7 +306,13 @@ TEST(Tilings, TakeTheTypesOfTheirDefinition) {
   constexpr int kF32 = 0, kF16 = 1, kI8 = 2, kI32 = 3, kI64 = 9, kBf16 = 27, kAbsent = -1;
   EXPECT_EQ(SaidOf({kF16, kF16}), "");
   EXPECT_EQ(SaidOf({kI8, kF32, kI32}), "");
-  EXPECT_EQ(SaidOf({kI8, kF32, kI64, kBf16, kF32}), "");  // two tensors of the list
+  EXPECT_EQ(SaidOf({kF16, kF16, kI64, kF16, kF16}, 2), "");
+  EXPECT_EQ(SaidOf({kF16, kF16, kI64, kF16, kBf16}, 2),
+            "Typed: 'list' is DT_BF16, but its definition takes DT_FLOAT16. Try one of these, or "
+            "add the type to DataType of the definition");
+  EXPECT_EQ(SaidOf({kF16, kF16, kI64, kI64}, 2),
+            "Typed: the input 'index' is no list of tensors by its definition. Try DYNAMIC, or one "
+            "tensor");
   EXPECT_EQ(SaidOf({kF16, kF16, kAbsent}), "");
   EXPECT_EQ(SaidOf({kBf16, kF16}),
             "Typed: 'x' is DT_BF16, but its definition takes DT_FLOAT16, DT_INT8. Try one of "

@@ -313,7 +313,7 @@ void Launch(const Context& ctx, const LaunchOptions& options, void (*kernel)(P..
 #else
   if constexpr (detail::kIsChecked) (detail::DeclareTiling(arguments), ...);
   auto body = [&] { kernel(detail::Value<P>(ctx, arguments)...); };
-  ::anyop_ascend::Launch({"", options.blocks, detail::kIsChecked, ::AscendC::Waits<void>::any,
+  ::anyop_ascend::Launch({"", options.blocks, detail::kIsChecked, ::AscendC::AnyopWaits<void>::any,
                           [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body,
                           &options.tiling_key});
 #endif

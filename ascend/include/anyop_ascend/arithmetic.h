@@ -5,18 +5,18 @@
 
 namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
-namespace element {
+namespace anyop_element {
 
 template <class T>
-struct UnsignedType {
+struct AnyopUnsignedType {
   using type = std::make_unsigned_t<T>;
 };
 template <>
-struct UnsignedType<bool> {
+struct AnyopUnsignedType<bool> {
   using type = unsigned char;
 };
 template <class T>
-using Unsigned = typename UnsignedType<T>::type;
+using AnyopUnsigned = typename AnyopUnsignedType<T>::type;
 template <class T>
 constexpr bool kIsInteger = std::is_integral<T>::value;
 
@@ -25,18 +25,18 @@ struct Add {
   template <class T>
   static T Of(T a, T b) {
     if constexpr (kIsInteger<T>)
-      return static_cast<T>(Unsigned<T>(a) + Unsigned<T>(b));
+      return static_cast<T>(AnyopUnsigned<T>(a) + AnyopUnsigned<T>(b));
     else
-      return static_cast<T>(Wide<T>(a) + Wide<T>(b));
+      return static_cast<T>(AnyopWide<T>(a) + AnyopWide<T>(b));
   }
 };
 struct Sub {
   template <class T>
   static T Of(T a, T b) {
     if constexpr (kIsInteger<T>)
-      return static_cast<T>(Unsigned<T>(a) - Unsigned<T>(b));
+      return static_cast<T>(AnyopUnsigned<T>(a) - AnyopUnsigned<T>(b));
     else
-      return static_cast<T>(Wide<T>(a) - Wide<T>(b));
+      return static_cast<T>(AnyopWide<T>(a) - AnyopWide<T>(b));
   }
 };
 struct Mul {
@@ -45,7 +45,7 @@ struct Mul {
     if constexpr (kIsInteger<T>)
       return static_cast<T>(std::uint64_t(a) * std::uint64_t(b));
     else
-      return static_cast<T>(Wide<T>(a) * Wide<T>(b));
+      return static_cast<T>(AnyopWide<T>(a) * AnyopWide<T>(b));
   }
 };
 struct Div {
@@ -54,7 +54,7 @@ struct Div {
     if constexpr (kIsInteger<T>)
       return b ? static_cast<T>(a / b) : static_cast<T>(-1);
     else
-      return static_cast<T>(Wide<T>(a) / Wide<T>(b));
+      return static_cast<T>(AnyopWide<T>(a) / AnyopWide<T>(b));
   }
 };
 struct Max {
@@ -86,7 +86,7 @@ struct Or {
 struct ShiftLeft {
   template <class T>
   static T Of(T a, T by) {
-    return static_cast<T>(Unsigned<T>(a) << by);
+    return static_cast<T>(AnyopUnsigned<T>(a) << by);
   }
 };
 struct ShiftRight {
@@ -228,6 +228,6 @@ struct Silu {
   }
 };
 
-}  // namespace element
+}  // namespace anyop_element
 }  // namespace ANYOP_ASCEND_BUILD
 }  // namespace AscendC

@@ -29,7 +29,7 @@ struct TransDataTo5HDParams {
         srcRepStride(src_stride) {}
 };
 
-namespace blocks {
+namespace anyop_blocks {
 
 constexpr int kBlocks = 16;
 constexpr std::uint32_t kBytes = 32;
@@ -49,7 +49,7 @@ constexpr Place PlaceOf(int b, int i, const TransDataTo5HDParams& p) {
 
 // False where blocks lie outside of their buffers.
 inline bool CheckRepeat(const rt::Span* dst, const rt::Span* src, std::int64_t to,
-                        std::int64_t from, const rt::Instruction& by, Site site) {
+                        std::int64_t from, const rt::Instruction& by, rt::Site site) {
   bool are_defined = true;
   int decides = 0;  // a block that is not defined, if there is one
   for (int b = 0; b < kBlocks; ++b) {
@@ -70,7 +70,7 @@ inline bool CheckRepeat(const rt::Span* dst, const rt::Span* src, std::int64_t t
 
 template <class T>
 inline void Transpose(const rt::Span* dst, const rt::Span* src, const TransDataTo5HDParams& p,
-                      Site site) {
+                      rt::Site site) {
   static_assert(sizeof(T) <= 4, "TransDataTo5HD takes elements of 8, 16 and 32 bits");
   constexpr int kElements = kBytes / sizeof(T);
   if (kChecked && !p.repeatTimes) rt::CheckTimes(0, site);
@@ -99,7 +99,7 @@ inline rt::Span SpanAt(std::uint64_t address, std::uint8_t element) {
   return {at, offset < bytes ? static_cast<std::uint32_t>(bytes - offset) : 0, true, element};
 }
 
-}  // namespace blocks
+}  // namespace anyop_blocks
 
 template <class T>
 inline void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T> (&src)[16],
@@ -109,7 +109,7 @@ inline void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T>
     to[i] = dst[i].span();
     from[i] = src[i].span();
   }
-  blocks::Transpose<T>(to, from, p, site);
+  anyop_blocks::Transpose<T>(to, from, p, site);
 }
 // Lists of addresses.
 template <class T>
@@ -117,17 +117,17 @@ inline void TransDataTo5HD(std::uint64_t (&dst)[16], std::uint64_t (&src)[16],
                            const TransDataTo5HDParams& p, ANYOP_ASCEND_SITE) {
   rt::Span to[16], from[16];
   for (int i = 0; i < 16; ++i) {
-    to[i] = blocks::SpanAt(dst[i], sizeof(T));
-    from[i] = blocks::SpanAt(src[i], sizeof(T));
+    to[i] = anyop_blocks::SpanAt(dst[i], sizeof(T));
+    from[i] = anyop_blocks::SpanAt(src[i], sizeof(T));
   }
-  blocks::Transpose<T>(to, from, p, site);
+  anyop_blocks::Transpose<T>(to, from, p, site);
 }
 
 // Fills `size` elements of global memory, through the beginning of local memory: no buffer may lie
 // there yet, and a copy into it afterwards has to wait for MTE3.
 template <class T>
 inline void InitGlobalMemory(GlobalTensor<T>& to, const std::uint64_t size,
-                             const NotDeduced<T> value, ANYOP_ASCEND_SITE) {
+                             const AnyopNotDeduced<T> value, ANYOP_ASCEND_SITE) {
   constexpr std::uint32_t kElements = 16384 / sizeof(T);
   if (kChecked && rt::block->allocated[rt::kUb]) {
     rt::Report("ub-overflow", site,

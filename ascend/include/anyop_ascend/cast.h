@@ -8,7 +8,7 @@
 
 namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
-namespace casting {
+namespace anyop_casting {
 
 template <class T>
 constexpr bool kIsFloat = std::is_floating_point<T>::value || std::is_same<T, half>::value ||
@@ -140,7 +140,7 @@ constexpr bool Exists() {
 }
 
 template <class D, class S>
-inline void Check(Site site) {
+inline void Check(rt::Site site) {
   if constexpr (kChecked) {
     if (!Exists<D, S>()) {
       rt::Report("cast-pair", site,
@@ -168,36 +168,36 @@ struct Caster {
   }
 };
 
-}  // namespace casting
+}  // namespace anyop_casting
 
 template <class D, class S>
 inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const RoundMode& mode,
                  const std::uint32_t count, ANYOP_ASCEND_SITE) {
-  casting::Check<D, S>(site);
-  UnaryCount<false>(dst, src, count, casting::Caster<D, S>{mode, rt::block->deq_scale}, site);
+  anyop_casting::Check<D, S>(site);
+  UnaryCount<false>(dst, src, count, anyop_casting::Caster<D, S>{mode, rt::block->deq_scale}, site);
 }
 template <class D, class S, bool isSetMask = true>
 inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const RoundMode& mode,
-                 const std::uint64_t mask, const Times repeats, const UnaryRepeatParams& p,
+                 const std::uint64_t mask, const AnyopTimes repeats, const UnaryRepeatParams& p,
                  ANYOP_ASCEND_SITE) {
-  casting::Check<D, S>(site);
+  anyop_casting::Check<D, S>(site);
   Unary<isSetMask, false>(dst, src, mask, repeats, p,
-                          casting::Caster<D, S>{mode, rt::block->deq_scale}, site);
+                          anyop_casting::Caster<D, S>{mode, rt::block->deq_scale}, site);
 }
 template <class D, class S, bool isSetMask = true>
 inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const RoundMode& mode,
-                 const std::uint64_t mask[], const Times repeats, const UnaryRepeatParams& p,
+                 const std::uint64_t mask[], const AnyopTimes repeats, const UnaryRepeatParams& p,
                  ANYOP_ASCEND_SITE) {
-  casting::Check<D, S>(site);
+  anyop_casting::Check<D, S>(site);
   Unary<isSetMask, false>(dst, src, mask, repeats, p,
-                          casting::Caster<D, S>{mode, rt::block->deq_scale}, site);
+                          anyop_casting::Caster<D, S>{mode, rt::block->deq_scale}, site);
 }
 
 inline bfloat16_t ToBfloat16(const float& value) { return bfloat16_t(value); }
 inline float ToFloat(const bfloat16_t& value) { return static_cast<float>(value); }
 template <class S, class D, RoundMode mode>
 inline D ScalarCast(S value) {
-  return casting::Convert<D, S>(value, mode);
+  return anyop_casting::Convert<D, S>(value, mode);
 }
 template <int count_of>
 inline std::int64_t ScalarGetCountOfValue(std::uint64_t value) {

@@ -5,7 +5,7 @@
 
 namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
-namespace comparing {
+namespace anyop_comparing {
 
 template <class T>
 inline bool Holds(T a, T b, CMPMODE mode) {
@@ -27,7 +27,7 @@ inline bool Holds(T a, T b, CMPMODE mode) {
 
 // All lanes of so many elements, as repeats.
 inline rt::Repeats Whole(std::int64_t elements, int lanes) {
-  const Mask all = Mask::First(static_cast<std::uint64_t>(lanes));
+  const AnyopMask all = AnyopMask::First(static_cast<std::uint64_t>(lanes));
   return {{all.words[0], all.words[1]},
           static_cast<std::int32_t>((elements + lanes - 1) / lanes),
           lanes,
@@ -52,9 +52,9 @@ inline void Write(const rt::Repeats& shape, const LocalTensor<U>& dst, const F& 
   }
 }
 template <class T, class U, class B>
-inline void Compare(const rt::Repeats& shape, const LocalTensor<U>& dst, const View<T>& a,
-                    const B& b, CMPMODE mode, Site site) {
-  constexpr bool kHasTensor = std::is_same<B, View<T>>::value;
+inline void Compare(const rt::Repeats& shape, const LocalTensor<U>& dst, const AnyopView<T>& a,
+                    const B& b, CMPMODE mode, rt::Site site) {
+  constexpr bool kHasTensor = std::is_same<B, AnyopView<T>>::value;
   if constexpr (kChecked) {
     rt::Operand sources[2] = {a.operand(), a.operand()};
     if constexpr (kHasTensor) sources[1] = b.operand();
@@ -70,7 +70,7 @@ inline void Compare(const rt::Repeats& shape, const LocalTensor<U>& dst, const V
   });
 }
 template <class T>
-inline rt::Repeats Counted(std::uint32_t count, Site site) {
+inline rt::Repeats Counted(std::uint32_t count, rt::Site site) {
   if (kChecked && count * sizeof(T) % 256) {
     rt::Report("compare-count", site,
                "a comparison of %u elements, but the count must fill repeats of 256 bytes", count);
@@ -78,18 +78,18 @@ inline rt::Repeats Counted(std::uint32_t count, Site site) {
   return Whole(count, kLanes<T>);
 }
 template <class T, class M>
-inline rt::Repeats Repeated(M mask, Times repeats, Site site) {
+inline rt::Repeats Repeated(M mask, AnyopTimes repeats, rt::Site site) {
   return RepeatsOf(MaskOf<true>(mask, kLanes<T>, site), repeats.Of(site), kLanes<T>);
 }
 
 // Chooses a(r, i) where bit r * lanes + i is set; mode 0 takes the first bits for every repeat.
 template <class T, class U, class A, class B>
-inline void Select(const rt::Repeats& shape, const View<T>& dst, const LocalTensor<U>& bits,
+inline void Select(const rt::Repeats& shape, const AnyopView<T>& dst, const LocalTensor<U>& bits,
                    bool is_first, const A& a, const B& b) {
   for (int r = 0; r < shape.repeats; ++r) {
     const int lanes = LanesOf(shape, r);
     const unsigned char* row = bits.bytes() + (is_first ? 0 : r * (kLanes<T> / 8));
-    const Mask mask{{shape.mask[0], shape.mask[1]}};
+    const AnyopMask mask{{shape.mask[0], shape.mask[1]}};
     T results[kLanes<T>];
     for (int i = 0; i < lanes; ++i) results[i] = row[i / 8] >> i % 8 & 1 ? a(r, i) : b(r, i);
     T* to = dst.Row(r);
@@ -99,10 +99,11 @@ inline void Select(const rt::Repeats& shape, const View<T>& dst, const LocalTens
 }
 // Elements whose bit is not defined are not either.
 template <class T, class U>
-inline void SpreadUndefined(const rt::Instruction& by, const rt::Repeats& shape, const View<T>& dst,
-                            const LocalTensor<U>& bits, std::uint32_t bytes, bool is_first) {
+inline void SpreadUndefined(const rt::Instruction& by, const rt::Repeats& shape,
+                            const AnyopView<T>& dst, const LocalTensor<U>& bits,
+                            std::uint32_t bytes, bool is_first) {
   if (rt::AreDefined(bits.bytes(), bytes)) return;
-  const Mask mask{{shape.mask[0], shape.mask[1]}};
+  const AnyopMask mask{{shape.mask[0], shape.mask[1]}};
   for (int r = 0; r < shape.repeats; ++r) {
     for (int i = 0; i < LanesOf(shape, r); ++i) {
       if (!mask.Has(i)) continue;
@@ -114,9 +115,9 @@ inline void SpreadUndefined(const rt::Instruction& by, const rt::Repeats& shape,
   }
 }
 template <class T, class U, class B>
-inline void SelectAll(const rt::Repeats& shape, const View<T>& dst, const LocalTensor<U>& bits,
-                      const View<T>& a, const B& b, SELMODE mode, Site site) {
-  constexpr bool kHasTensor = std::is_same<B, View<T>>::value;
+inline void SelectAll(const rt::Repeats& shape, const AnyopView<T>& dst, const LocalTensor<U>& bits,
+                      const AnyopView<T>& a, const B& b, SELMODE mode, rt::Site site) {
+  constexpr bool kHasTensor = std::is_same<B, AnyopView<T>>::value;
   const bool is_first = mode == SELMODE::VSEL_CMPMASK_SPR;
   if constexpr (kChecked) {
     const std::int64_t elements =
@@ -140,67 +141,69 @@ inline void SelectAll(const rt::Repeats& shape, const View<T>& dst, const LocalT
       });
 }
 
-}  // namespace comparing
+}  // namespace anyop_comparing
 
 template <class T, class U>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0,
                     const LocalTensor<T>& src1, CMPMODE mode, std::uint32_t count,
                     ANYOP_ASCEND_SITE) {
-  comparing::Compare(comparing::Counted<T>(count, site), dst, View<T>{src0}, View<T>{src1}, mode,
-                     site);
+  anyop_comparing::Compare(anyop_comparing::Counted<T>(count, site), dst, AnyopView<T>{src0},
+                           AnyopView<T>{src1}, mode, site);
 }
 template <class T, class U, bool isSetMask = true, class M>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0,
-                    const LocalTensor<T>& src1, CMPMODE mode, M mask, Times repeats,
+                    const LocalTensor<T>& src1, CMPMODE mode, M mask, AnyopTimes repeats,
                     const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
-  comparing::Compare(comparing::Repeated<T>(mask, repeats, site), dst,
-                     View<T>{src0, p.src0BlkStride, p.src0RepStride},
-                     View<T>{src1, p.src1BlkStride, p.src1RepStride}, mode, site);
+  anyop_comparing::Compare(anyop_comparing::Repeated<T>(mask, repeats, site), dst,
+                           AnyopView<T>{src0, p.src0BlkStride, p.src0RepStride},
+                           AnyopView<T>{src1, p.src1BlkStride, p.src1RepStride}, mode, site);
 }
 template <class T, class U>
 inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src,
-                          const NotDeduced<T> scalar, CMPMODE mode, std::uint32_t count,
+                          const AnyopNotDeduced<T> scalar, CMPMODE mode, std::uint32_t count,
                           ANYOP_ASCEND_SITE) {
-  comparing::Compare(comparing::Counted<T>(count, site), dst, View<T>{src}, scalar, mode, site);
+  anyop_comparing::Compare(anyop_comparing::Counted<T>(count, site), dst, AnyopView<T>{src}, scalar,
+                           mode, site);
 }
 template <class T, class U, bool isSetMask = true, class M>
 inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src,
-                          const NotDeduced<T> scalar, CMPMODE mode, M mask, Times repeats,
+                          const AnyopNotDeduced<T> scalar, CMPMODE mode, M mask, AnyopTimes repeats,
                           const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {
-  comparing::Compare(comparing::Repeated<T>(mask, repeats, site), dst,
-                     View<T>{src, p.srcBlkStride, p.srcRepStride}, scalar, mode, site);
+  anyop_comparing::Compare(anyop_comparing::Repeated<T>(mask, repeats, site), dst,
+                           AnyopView<T>{src, p.srcBlkStride, p.srcRepStride}, scalar, mode, site);
 }
 
 template <class T, class U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& bits,
                    const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE mode,
                    std::uint32_t count, ANYOP_ASCEND_SITE) {
-  comparing::SelectAll(comparing::Whole(count, kLanes<T>), View<T>{dst}, bits, View<T>{src0},
-                       View<T>{src1}, mode, site);
+  anyop_comparing::SelectAll(anyop_comparing::Whole(count, kLanes<T>), AnyopView<T>{dst}, bits,
+                             AnyopView<T>{src0}, AnyopView<T>{src1}, mode, site);
 }
 template <class T, class U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& bits,
-                   const LocalTensor<T>& src0, const NotDeduced<T> scalar, SELMODE mode,
+                   const LocalTensor<T>& src0, const AnyopNotDeduced<T> scalar, SELMODE mode,
                    std::uint32_t count, ANYOP_ASCEND_SITE) {
-  comparing::SelectAll(comparing::Whole(count, kLanes<T>), View<T>{dst}, bits, View<T>{src0},
-                       scalar, mode, site);
+  anyop_comparing::SelectAll(anyop_comparing::Whole(count, kLanes<T>), AnyopView<T>{dst}, bits,
+                             AnyopView<T>{src0}, scalar, mode, site);
 }
 template <class T, class U, bool isSetMask = true, class M>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& bits,
                    const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE mode, M mask,
-                   Times repeats, const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
-  comparing::SelectAll(comparing::Repeated<T>(mask, repeats, site),
-                       View<T>{dst, p.dstBlkStride, p.dstRepStride}, bits,
-                       View<T>{src0, p.src0BlkStride, p.src0RepStride},
-                       View<T>{src1, p.src1BlkStride, p.src1RepStride}, mode, site);
+                   AnyopTimes repeats, const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
+  anyop_comparing::SelectAll(anyop_comparing::Repeated<T>(mask, repeats, site),
+                             AnyopView<T>{dst, p.dstBlkStride, p.dstRepStride}, bits,
+                             AnyopView<T>{src0, p.src0BlkStride, p.src0RepStride},
+                             AnyopView<T>{src1, p.src1BlkStride, p.src1RepStride}, mode, site);
 }
 template <class T, class U, bool isSetMask = true, class M>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& bits,
-                   const LocalTensor<T>& src0, const NotDeduced<T> scalar, SELMODE mode, M mask,
-                   Times repeats, const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
-  comparing::SelectAll(comparing::Repeated<T>(mask, repeats, site),
-                       View<T>{dst, p.dstBlkStride, p.dstRepStride}, bits,
-                       View<T>{src0, p.src0BlkStride, p.src0RepStride}, scalar, mode, site);
+                   const LocalTensor<T>& src0, const AnyopNotDeduced<T> scalar, SELMODE mode,
+                   M mask, AnyopTimes repeats, const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
+  anyop_comparing::SelectAll(anyop_comparing::Repeated<T>(mask, repeats, site),
+                             AnyopView<T>{dst, p.dstBlkStride, p.dstRepStride}, bits,
+                             AnyopView<T>{src0, p.src0BlkStride, p.src0RepStride}, scalar, mode,
+                             site);
 }
 
 }  // namespace ANYOP_ASCEND_BUILD

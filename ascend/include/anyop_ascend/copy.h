@@ -14,15 +14,15 @@ inline void StoreAtomic(void* to, const void* from, std::uint64_t bytes) {
   const T* s = static_cast<const T*>(from);
   const int kind = rt::block->atomic;
   for (std::uint64_t i = 0; i < bytes / sizeof(T); ++i) {
-    d[i] = kind == 1   ? element::Add::Of(d[i], s[i])
-           : kind == 2 ? element::Max::Of(d[i], s[i])
-                       : element::Min::Of(d[i], s[i]);
+    d[i] = kind == 1   ? anyop_element::Add::Of(d[i], s[i])
+           : kind == 2 ? anyop_element::Max::Of(d[i], s[i])
+                       : anyop_element::Min::Of(d[i], s[i]);
   }
 }
 
 template <class T>
 inline void RowIn(const rt::Instruction& by, const LocalTensor<T>& dst, std::int64_t offset,
-                  const void* from, std::uint64_t bytes, Site site) {
+                  const void* from, std::uint64_t bytes, rt::Site site) {
   if constexpr (kChecked) {
     rt::CopyIn(by, dst.span(), offset, from, bytes, site);
   } else {
@@ -31,7 +31,7 @@ inline void RowIn(const rt::Instruction& by, const LocalTensor<T>& dst, std::int
 }
 template <class T>
 inline void RowOut(const rt::Instruction& by, void* to, const LocalTensor<T>& src,
-                   std::int64_t offset, std::uint64_t bytes, Site site) {
+                   std::int64_t offset, std::uint64_t bytes, rt::Site site) {
   const rt::Store store = rt::block->atomic ? &StoreAtomic<T> : nullptr;
   if constexpr (kChecked) {
     rt::CopyOut(by, to, src.span(), offset, bytes, store, site);
@@ -43,7 +43,8 @@ inline void RowOut(const rt::Instruction& by, void* to, const LocalTensor<T>& sr
 }
 template <class T>
 inline void RowLocal(const rt::Instruction& by, const LocalTensor<T>& dst, std::int64_t to,
-                     const LocalTensor<T>& src, std::int64_t from, std::uint64_t bytes, Site site) {
+                     const LocalTensor<T>& src, std::int64_t from, std::uint64_t bytes,
+                     rt::Site site) {
   if constexpr (kChecked) {
     rt::CopyLocal(by, dst.span(), to, src.span(), from, bytes, site);
   } else {
@@ -51,16 +52,22 @@ inline void RowLocal(const rt::Instruction& by, const LocalTensor<T>& dst, std::
   }
 }
 
-inline rt::Instruction Begin(rt::Pipe pipe, Site site) {
+// Rows of a copy, of which an instruction takes a limited number.
+template <class P>
+inline std::int64_t RowsOf(const P& params, rt::Site site) {
+  if (kChecked) rt::CheckRows(params.blockCount, site);
+  return params.blockCount;
+}
+inline rt::Instruction Begin(rt::Pipe pipe, rt::Site site) {
   return kChecked ? rt::Issue(pipe, site) : rt::Instruction{};
 }
 template <class T>
-inline void Aligned(const LocalTensor<T>& tensor, Site site) {
+inline void Aligned(const LocalTensor<T>& tensor, rt::Site site) {
   if (kChecked) rt::CheckSpan(tensor.span(), 0, 0, 32, site);
 }
 // A copy by a count moves whole units of 32 bytes.
 template <class T>
-inline std::uint64_t WholeBytes(std::uint32_t count, Site site) {
+inline std::uint64_t WholeBytes(std::uint32_t count, rt::Site site) {
   const std::uint64_t bytes = std::uint64_t{count} * sizeof(T);
   if (kChecked && bytes % 32) {
     rt::Report("copy-size", site,
@@ -100,8 +107,8 @@ inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, cons
   Aligned(dst, site);
   const rt::Instruction by = Begin(rt::kMTE2, site);
   const auto* from = reinterpret_cast<const unsigned char*>(src.data());
-  const std::int64_t bytes = p.blockLen * 32;
-  for (std::int64_t i = 0; i < p.blockCount; ++i) {
+  const std::int64_t bytes = p.blockLen * 32, rows = RowsOf(p, site);
+  for (std::int64_t i = 0; i < rows; ++i) {
     RowIn(by, dst, i * (bytes + p.dstStride * 32), from + i * (bytes + p.srcStride * 32),
           static_cast<std::uint64_t>(bytes), site);
   }
@@ -112,8 +119,8 @@ inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, cons
   Aligned(src, site);
   const rt::Instruction by = Begin(rt::kMTE3, site);
   auto* to = reinterpret_cast<unsigned char*>(dst.data());
-  const std::int64_t bytes = p.blockLen * 32;
-  for (std::int64_t i = 0; i < p.blockCount; ++i) {
+  const std::int64_t bytes = p.blockLen * 32, rows = RowsOf(p, site);
+  for (std::int64_t i = 0; i < rows; ++i) {
     RowOut(by, to + i * (bytes + p.dstStride * 32), src, i * (bytes + p.srcStride * 32),
            static_cast<std::uint64_t>(bytes), site);
   }
@@ -124,8 +131,8 @@ inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const
   Aligned(dst, site);
   Aligned(src, site);
   const rt::Instruction by = Begin(rt::kV, site);
-  const std::int64_t bytes = p.blockLen * 32;
-  for (std::int64_t i = 0; i < p.blockCount; ++i) {
+  const std::int64_t bytes = p.blockLen * 32, rows = RowsOf(p, site);
+  for (std::int64_t i = 0; i < rows; ++i) {
     RowLocal(by, dst, i * (bytes + p.dstStride * 32), src, i * (bytes + p.srcStride * 32),
              static_cast<std::uint64_t>(bytes), site);
   }
@@ -137,7 +144,7 @@ inline void DataCopy(const D& dst, const S& src, const DataCopyParams& p,
 }
 
 // What a row of DataCopyPad looks like in local memory: padding, data, padding, the rest.
-struct PaddedRow {
+struct AnyopPaddedRow {
   std::uint32_t rows;
   std::uint64_t bytes;    // of data
   std::uint64_t src_gap;  // bytes
@@ -147,8 +154,8 @@ struct PaddedRow {
   std::uint8_t right;
 };
 template <class T>
-inline void CopyPadIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const PaddedRow& row,
-                      T value, Site site) {
+inline void CopyPadIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
+                      const AnyopPaddedRow& row, T value, rt::Site site) {
   if constexpr (kChecked) {
     rt::CheckSoc(rt::kNoCopyPad, "DataCopyPad", site);
     Aligned(dst, site);
@@ -182,8 +189,8 @@ inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                         const DataCopyExtParams& p, const DataCopyPadExtParams<T>& pad,
                         ANYOP_ASCEND_SITE) {
   CopyPadIn(dst, src,
-            {p.blockCount, p.blockLen, p.srcStride, p.dstStride, pad.isPad, pad.leftPadding,
-             pad.rightPadding},
+            {static_cast<std::uint32_t>(RowsOf(p, site)), p.blockLen, p.srcStride, p.dstStride,
+             pad.isPad, pad.leftPadding, pad.rightPadding},
             pad.paddingValue, site);
 }
 template <class T>
@@ -192,13 +199,14 @@ inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
   T value;
   std::memcpy(&value, &pad.paddingValue, sizeof(T));
   CopyPadIn(dst, src,
-            {p.blockCount, p.blockLen, p.srcStride, p.dstStride, pad.isPad, pad.leftPadding,
-             pad.rightPadding},
+            {static_cast<std::uint32_t>(RowsOf(p, site)), p.blockLen, p.srcStride, p.dstStride,
+             pad.isPad, pad.leftPadding, pad.rightPadding},
             value, site);
 }
 template <class T>
 inline void CopyPadOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, std::int64_t rows,
-                       std::int64_t bytes, std::int64_t src_gap, std::int64_t dst_gap, Site site) {
+                       std::int64_t bytes, std::int64_t src_gap, std::int64_t dst_gap,
+                       rt::Site site) {
   if constexpr (kChecked) rt::CheckSoc(rt::kNoCopyPad, "DataCopyPad", site);
   Aligned(src, site);
   const rt::Instruction by = Begin(rt::kMTE3, site);
@@ -211,12 +219,12 @@ inline void CopyPadOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, st
 template <class T>
 inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                         const DataCopyExtParams& p, ANYOP_ASCEND_SITE) {
-  CopyPadOut(dst, src, p.blockCount, p.blockLen, p.srcStride, p.dstStride, site);
+  CopyPadOut(dst, src, RowsOf(p, site), p.blockLen, p.srcStride, p.dstStride, site);
 }
 template <class T>
 inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                         const DataCopyParams& p, ANYOP_ASCEND_SITE) {
-  CopyPadOut(dst, src, p.blockCount, p.blockLen, p.srcStride, p.dstStride, site);
+  CopyPadOut(dst, src, RowsOf(p, site), p.blockLen, p.srcStride, p.dstStride, site);
 }
 
 }  // namespace ANYOP_ASCEND_BUILD

@@ -138,8 +138,9 @@ ANYOP_ASCEND_API void Define(const void* at, std::uint64_t bytes, bool defined);
 ANYOP_ASCEND_API void DefineFrom(const Instruction& by, const void* to, std::uint64_t bytes,
                                  const void* from, std::uint64_t from_bytes);
 ANYOP_ASCEND_API void UndefinedRead(const char* what, const void* at, Site site);
-ANYOP_ASCEND_API void CheckTimes(std::int64_t repeats, Site at);  // of 1 to 255
-ANYOP_ASCEND_API void CheckMask(std::uint64_t mask, int lanes, Site at);
+ANYOP_ASCEND_API void CheckTimes(std::int64_t repeats, Site at);          // of 1 to 255
+ANYOP_ASCEND_API void CheckMask(std::uint64_t mask, int lanes, Site at);  // 0, or too large
+ANYOP_ASCEND_API void CheckRows(std::uint32_t rows, Site at);             // of a copy
 // A finding if the SoC lacks the instruction, a note where the documentation is not clear: bits of
 // kLacks.
 enum Lacks : std::uint32_t {
@@ -203,6 +204,10 @@ ANYOP_ASCEND_API void Poison(void* at, std::uint64_t bytes);  // and undefined f
 // there is a finding.
 ANYOP_ASCEND_API std::uint64_t CheckTiling(const char* type, const void* data, std::uint64_t bytes,
                                            Site at);
+// Ends the block where no list of tensors lies at `data`. Another length or number of tensors than
+// is said there is a finding; ~0: it is not said.
+ANYOP_ASCEND_API void CheckTensorList(const void* data, std::uint32_t length, std::uint32_t tensors,
+                                      Site at);
 [[noreturn]] ANYOP_ASCEND_API void End(const char* kind, const char* text, Site at);  // the block
 ANYOP_ASCEND_API bool IsEnding();  // its stack is being unwound: no more findings
 ANYOP_ASCEND_API std::uint64_t TilingKey();

@@ -9,25 +9,25 @@ inline namespace ANYOP_ASCEND_BUILD {
 
 // Values of 16-bit floats are computed in float and rounded once.
 template <class T>
-struct WideType {
+struct AnyopWideType {
   using type = T;
 };
 template <>
-struct WideType<half> {
+struct AnyopWideType<half> {
   using type = float;
 };
 template <>
-struct WideType<bfloat16_t> {
+struct AnyopWideType<bfloat16_t> {
   using type = float;
 };
 template <class T>
-using Wide = typename WideType<T>::type;
+using AnyopWide = typename AnyopWideType<T>::type;
 
-struct Mask {
+struct AnyopMask {
   std::uint64_t words[2];
 
   bool Has(int lane) const { return words[lane >> 6] >> (lane & 63) & 1; }
-  static Mask First(std::uint64_t lanes) {
+  static AnyopMask First(std::uint64_t lanes) {
     const auto low = lanes >= 64 ? ~0ull : (1ull << lanes) - 1;
     const auto high = lanes <= 64 ? 0 : lanes >= 128 ? ~0ull : (1ull << (lanes - 64)) - 1;
     return {{low, high}};
@@ -37,31 +37,34 @@ struct Mask {
     return words[0] ? 64 - __builtin_clzll(words[0]) : 0;
   }
   bool IsFirst(int lanes) const {
-    const Mask first = First(static_cast<std::uint64_t>(lanes));
+    const AnyopMask first = First(static_cast<std::uint64_t>(lanes));
     return first.words[0] == words[0] && (lanes <= 64 || first.words[1] == words[1]);
   }
 };
 
 // The mask of an instruction, which the block keeps for those that set none.
 template <bool is_set>
-inline Mask MaskOf(std::uint64_t mask, int lanes, Site site) {
+inline AnyopMask MaskOf(std::uint64_t mask, int lanes, rt::Site site) {
   rt::Block& block = *rt::block;
   if (is_set) {
-    if (kChecked && !block.counts && mask > static_cast<std::uint64_t>(lanes)) {
+    if (kChecked && !block.counts && (!mask || mask > static_cast<std::uint64_t>(lanes))) {
       rt::CheckMask(mask, lanes, site);
     }
-    const Mask set = block.counts ? Mask{{mask, 0}} : Mask::First(mask);
+    const AnyopMask set = block.counts ? AnyopMask{{mask, 0}} : AnyopMask::First(mask);
     block.mask[0] = set.words[0];
     block.mask[1] = set.words[1];
   }
   return {{block.mask[0], block.mask[1]}};
 }
 template <bool is_set>
-inline Mask MaskOf(const std::uint64_t* mask, int lanes, Site) {
+inline AnyopMask MaskOf(const std::uint64_t* mask, int lanes, rt::Site site) {
   rt::Block& block = *rt::block;
   if (is_set) {
     block.mask[0] = mask[0];
     block.mask[1] = lanes > 64 ? mask[1] : 0;
+    if (kChecked && !block.counts && !block.mask[0] && !block.mask[1]) {
+      rt::CheckMask(0, lanes, site);
+    }
   }
   return {{block.mask[0], block.mask[1]}};
 }
@@ -75,10 +78,10 @@ constexpr int Widest(std::initializer_list<std::size_t> bytes) {
 inline rt::Repeats CountOf(std::int64_t elements, int lanes) {
   return {{0, 0}, 0, lanes, elements, true};
 }
-inline rt::Repeats RepeatsOf(Mask mask, std::int32_t repeats, int lanes) {
+inline rt::Repeats RepeatsOf(AnyopMask mask, std::int32_t repeats, int lanes) {
   if (!rt::block->counts) return {{mask.words[0], mask.words[1]}, repeats, lanes, -1, false};
   const auto total = static_cast<std::int64_t>(mask.words[0]);
-  const Mask all = Mask::First(static_cast<std::uint64_t>(lanes));
+  const AnyopMask all = AnyopMask::First(static_cast<std::uint64_t>(lanes));
   return {{all.words[0], all.words[1]},
           static_cast<std::int32_t>((total + lanes - 1) / lanes),
           lanes,
@@ -88,7 +91,7 @@ inline rt::Repeats RepeatsOf(Mask mask, std::int32_t repeats, int lanes) {
 
 // A typed operand: strides in units of 32 bytes.
 template <class T>
-struct View {
+struct AnyopView {
   LocalTensor<T> tensor;
   std::uint32_t block_stride = 1;
   std::uint32_t repeat_stride = 8;
@@ -135,8 +138,8 @@ inline void ComputeRow(D* d, std::int64_t n, const F& compute, const S*... s) {
 }
 
 template <int lanes, class D, class F, class... S>
-inline void ComputeMasked(const View<D>& dst, D* row, Mask mask, int n, const F& compute,
-                          const std::pair<const View<S>*, S*>&... sources) {
+inline void ComputeMasked(const AnyopView<D>& dst, D* row, AnyopMask mask, int n, const F& compute,
+                          const std::pair<const AnyopView<S>*, S*>&... sources) {
   D results[lanes];
   for (int i = 0; i < n; ++i) {
     if (mask.Has(i)) {
@@ -148,9 +151,9 @@ inline void ComputeMasked(const View<D>& dst, D* row, Mask mask, int n, const F&
 }
 
 template <int lanes, class D, class F, class... S>
-inline void ComputeRepeats(const rt::Repeats& shape, const View<D>& dst, const F& compute,
-                           const View<S>&... src) {
-  const Mask mask{{shape.mask[0], shape.mask[1]}};
+inline void ComputeRepeats(const rt::Repeats& shape, const AnyopView<D>& dst, const F& compute,
+                           const AnyopView<S>&... src) {
+  const AnyopMask mask{{shape.mask[0], shape.mask[1]}};
   const int top = mask.Top();
   const bool is_first = mask.IsFirst(top);
   if (is_first && top == lanes && dst.IsDense(lanes) && (src.IsDense(lanes) && ...)) {
@@ -168,25 +171,25 @@ inline void ComputeRepeats(const rt::Repeats& shape, const View<D>& dst, const F
       ComputeRow<lanes>(dst.Row(r), n, compute, src.Row(r)...);
     } else {
       ComputeMasked<lanes>(dst, dst.Row(r), mask, n, compute,
-                           std::pair<const View<S>*, S*>(&src, src.Row(r))...);
+                           std::pair<const AnyopView<S>*, S*>(&src, src.Row(r))...);
     }
   }
 }
 
 // Whether a bit of the result depends on the same bits of the sources alone.
 template <class F>
-struct IsBitwise : std::false_type {};
+struct AnyopIsBitwise : std::false_type {};
 
 // A whole vector instruction: checks, then values.
 template <bool reads_result, class F, class D, class... S>
-inline void RunOver(const rt::Repeats& shape, Site site, const F& compute, const View<D>& dst,
-                    const View<S>&... src) {
+inline void RunOver(const rt::Repeats& shape, rt::Site site, const F& compute,
+                    const AnyopView<D>& dst, const AnyopView<S>&... src) {
   constexpr int kLanes = 256 / Widest({sizeof(D), sizeof(S)...});
   if constexpr (kChecked) {
     const rt::Operand operands[] = {dst.operand(), src.operand()..., dst.operand()};
     constexpr int kOperands = 1 + sizeof...(S) + (reads_result ? 1 : 0);
     rt::Repeats checked = shape;
-    checked.is_bitwise = IsBitwise<F>::value;
+    checked.is_bitwise = AnyopIsBitwise<F>::value;
     if (!rt::CheckVector(checked, operands, kOperands, site)) return;
   }
   if (shape.is_dense) {
@@ -197,8 +200,8 @@ inline void RunOver(const rt::Repeats& shape, Site site, const F& compute, const
   }
 }
 template <class F, class D, class... S>
-inline void RunVector(const rt::Repeats& shape, Site site, const F& compute, const View<D>& dst,
-                      const View<S>&... src) {
+inline void RunVector(const rt::Repeats& shape, rt::Site site, const F& compute,
+                      const AnyopView<D>& dst, const AnyopView<S>&... src) {
   RunOver<false>(shape, site, compute, dst, src...);
 }
 

@@ -26,29 +26,29 @@ struct TopKInfo {
   std::int32_t n = 0;       // elements of a row that count
 };
 
-namespace extended {
+namespace anyop_extended {
 
 template <class T>
-inline sorting::Range Whole(const LocalTensor<T>& tensor, std::uint64_t elements) {
+inline anyop_sorting::Range Whole(const LocalTensor<T>& tensor, std::uint64_t elements) {
   return {tensor.span(), elements * sizeof(T)};
 }
 
-}  // namespace extended
+}  // namespace anyop_extended
 
 // x / (1 + exp(-beta x)).
 template <class T, bool isReuseSource = false>
 inline void Swish(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint32_t count,
-                  const NotDeduced<T> beta, ANYOP_ASCEND_SITE) {
+                  const AnyopNotDeduced<T> beta, ANYOP_ASCEND_SITE) {
   const auto factor = static_cast<float>(beta);
   UnaryCount<false>(
       dst, src, count,
-      [factor](T, T a) { return element::Gated(a, factor * static_cast<float>(a)); }, site);
+      [factor](T, T a) { return anyop_element::Gated(a, factor * static_cast<float>(a)); }, site);
 }
 
 // dst = src / sqrt(mean(src^2) + epsilon) * gamma, for bLength * sLength rows.
 template <class T, bool isBasicBlock = false>
 inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                    const LocalTensor<T>& gamma, const NotDeduced<T> epsilon,
+                    const LocalTensor<T>& gamma, const AnyopNotDeduced<T> epsilon,
                     const RmsNormTiling& tiling, ANYOP_ASCEND_SITE) {
   const std::uint32_t rows = tiling.bLength * tiling.sLength, row = tiling.hLength;
   const std::uint32_t n = tiling.originalHLength ? tiling.originalHLength : row;
@@ -60,8 +60,9 @@ inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                rows, row, n);
     return;
   }
-  if (!sorting::Check({extended::Whole(dst, all)},
-                      {extended::Whole(src, all), extended::Whole(gamma, n)}, site)) {
+  if (!anyop_sorting::Check({anyop_extended::Whole(dst, all)},
+                            {anyop_extended::Whole(src, all), anyop_extended::Whole(gamma, n)},
+                            site)) {
     return;
   }
   for (std::uint32_t r = 0; r < rows; ++r) {
@@ -79,11 +80,12 @@ inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 template <class T, bool isBasicBlock = false>
 inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                     const LocalTensor<T>& gamma, const LocalTensor<std::uint8_t>&,
-                    const NotDeduced<T> epsilon, const RmsNormTiling& tiling, ANYOP_ASCEND_SITE) {
+                    const AnyopNotDeduced<T> epsilon, const RmsNormTiling& tiling,
+                    ANYOP_ASCEND_SITE) {
   RmsNorm<T, isBasicBlock>(dst, src, gamma, epsilon, tiling, site);
 }
 
-namespace extended {
+namespace anyop_extended {
 
 // Rows of SoftMax: the shape that is told, else that of the tiling.
 struct Rows {
@@ -94,7 +96,7 @@ struct Rows {
   std::uint64_t elements() const { return count ? std::uint64_t{count - 1} * stride + n : 0; }
 };
 inline bool RowsOf(const SoftMaxTiling& tiling, const SoftMaxShapeInfo& shape, Rows& rows,
-                   Site site) {
+                   rt::Site site) {
   rows = {tiling.srcM, tiling.srcK, tiling.srcK};
   if (shape.srcM) rows = {shape.srcM, shape.srcK, shape.oriSrcK ? shape.oriSrcK : shape.srcK};
   if (shape.oriSrcM) rows.count = std::min(rows.count, shape.oriSrcM);
@@ -118,7 +120,7 @@ inline void SoftMaxRow(T* to, const T* from, std::uint32_t n, float& most, float
     to[i] = static_cast<T>(std::exp(static_cast<float>(from[i]) - most) / sum);
 }
 
-}  // namespace extended
+}  // namespace anyop_extended
 
 // Softmax of each row. `sum` and `max` hold 32 bytes for each row, filled with its sum and maximum.
 template <class T, bool isReuseSource = false, bool isBasicBlock = false,
@@ -128,18 +130,18 @@ inline void SoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const 
                     const SoftMaxShapeInfo& shape = {}, ANYOP_ASCEND_SITE) {
   static_assert(!isDataFormatNZ, "SoftMax takes rows (ND) here");
   constexpr std::uint32_t kPerBlock = 32 / sizeof(U);
-  extended::Rows rows{};
-  if (!extended::RowsOf(tiling, shape, rows, site)) return;
+  anyop_extended::Rows rows{};
+  if (!anyop_extended::RowsOf(tiling, shape, rows, site)) return;
   const std::uint64_t all = rows.elements(), few = std::uint64_t{rows.count} * kPerBlock;
-  if (!sorting::Check(
-          {extended::Whole(dst, all), extended::Whole(sum, few), extended::Whole(max, few)},
-          {extended::Whole(src, all)}, site)) {
+  if (!anyop_sorting::Check({anyop_extended::Whole(dst, all), anyop_extended::Whole(sum, few),
+                             anyop_extended::Whole(max, few)},
+                            {anyop_extended::Whole(src, all)}, site)) {
     return;
   }
   for (std::uint32_t r = 0; r < rows.count; ++r) {
     const std::size_t at = std::size_t{r} * rows.stride;
     float most = 0, total = 0;
-    extended::SoftMaxRow(dst.data() + at, src.data() + at, rows.n, most, total);
+    anyop_extended::SoftMaxRow(dst.data() + at, src.data() + at, rows.n, most, total);
     std::fill_n(sum.data() + std::size_t{r} * kPerBlock, kPerBlock, static_cast<U>(total));
     std::fill_n(max.data() + std::size_t{r} * kPerBlock, kPerBlock, static_cast<U>(most));
   }
@@ -156,14 +158,16 @@ template <class T, bool isReuseSource = false, bool isBasicBlock = false>
 inline void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                     const SoftMaxTiling& tiling, const SoftMaxShapeInfo& shape = {},
                     ANYOP_ASCEND_SITE) {
-  extended::Rows rows{};
-  if (!extended::RowsOf(tiling, shape, rows, site)) return;
+  anyop_extended::Rows rows{};
+  if (!anyop_extended::RowsOf(tiling, shape, rows, site)) return;
   const std::uint64_t all = rows.elements();
-  if (!sorting::Check({extended::Whole(dst, all)}, {extended::Whole(src, all)}, site)) return;
+  if (!anyop_sorting::Check({anyop_extended::Whole(dst, all)}, {anyop_extended::Whole(src, all)},
+                            site))
+    return;
   for (std::uint32_t r = 0; r < rows.count; ++r) {
     const std::size_t at = std::size_t{r} * rows.stride;
     float most = 0, total = 0;
-    extended::SoftMaxRow(dst.data() + at, src.data() + at, rows.n, most, total);
+    anyop_extended::SoftMaxRow(dst.data() + at, src.data() + at, rows.n, most, total);
   }
 }
 template <class T, bool isReuseSource = false, bool isBasicBlock = false>
@@ -196,12 +200,14 @@ inline void TopK(const LocalTensor<T>& values, const LocalTensor<std::int32_t>& 
   const auto rounded = [most](std::size_t bytes) { return (most * bytes + 31) / 32 * 32 / bytes; };
   const std::size_t to_values = rounded(sizeof(T)), to_indices = rounded(4);
   const std::uint64_t all = (rows - 1) * inner + n;
-  if (!sorting::Check(
-          {extended::Whole(values, rows * to_values), extended::Whole(indices, rows * to_indices)},
-          {extended::Whole(src, all),
-           isInitIndex ? extended::Whole(src_indices, n) : sorting::Range{src.span(), 0},
-           isHasfinish ? extended::Whole(finished, rows) : sorting::Range{src.span(), 0}},
-          site)) {
+  if (!anyop_sorting::Check({anyop_extended::Whole(values, rows * to_values),
+                             anyop_extended::Whole(indices, rows * to_indices)},
+                            {anyop_extended::Whole(src, all),
+                             isInitIndex ? anyop_extended::Whole(src_indices, n)
+                                         : anyop_sorting::Range{src.span(), 0},
+                             isHasfinish ? anyop_extended::Whole(finished, rows)
+                                         : anyop_sorting::Range{src.span(), 0}},
+                            site)) {
     return;
   }
   for (std::size_t r = 0; r < rows; ++r) {
@@ -237,13 +243,13 @@ inline void TopK(const LocalTensor<T>& values, const LocalTensor<std::int32_t>& 
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint32_t count,  \
                    ANYOP_ASCEND_SITE) {                                                        \
     UnaryCount<false>(                                                                         \
-        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                   \
+        dst, src, count, [](T, T a) { return anyop_element::Name::Of(a); }, site);             \
   }                                                                                            \
   template <class T, bool highPrecision = false, bool highPerformance = false>                 \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                       \
                    const LocalTensor<std::uint8_t>&, std::uint32_t count, ANYOP_ASCEND_SITE) { \
     UnaryCount<false>(                                                                         \
-        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                   \
+        dst, src, count, [](T, T a) { return anyop_element::Name::Of(a); }, site);             \
   }
 ANYOP_ASCEND_GELU(Gelu)
 ANYOP_ASCEND_GELU(FasterGelu)

@@ -22,8 +22,8 @@ inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 template <class T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                    const LocalTensor<std::uint32_t>& offsets, const std::uint32_t base,
-                   const std::uint64_t mask, const Times repeats, const std::uint16_t dstRepStride,
-                   ANYOP_ASCEND_SITE) {
+                   const std::uint64_t mask, const AnyopTimes repeats,
+                   const std::uint16_t dstRepStride, ANYOP_ASCEND_SITE) {
   const std::int32_t times = repeats.Of(site);
   for (std::int32_t r = 0; r < times; ++r) {
     Gather(dst[r * dstRepStride * 32 / sizeof(T)], src, offsets[r * kLanes<std::uint32_t>], base,
@@ -44,7 +44,7 @@ inline void Scatter(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   }
 }
 
-namespace gathering {
+namespace anyop_gathering {
 
 // Results of 8 blocks of 32 bytes for each repeat, one for each element of `from`.
 struct Blocks {
@@ -54,8 +54,8 @@ struct Blocks {
   rt::Instruction by;
 
   template <class T, class U, class P>
-  Blocks(const LocalTensor<T>& dst, const LocalTensor<U>& from, Times repeats, const P& p,
-         Site site)
+  Blocks(const LocalTensor<T>& dst, const LocalTensor<U>& from, AnyopTimes repeats, const P& p,
+         rt::Site site)
       : to(dst.bytes()),
         count(static_cast<std::uint32_t>(repeats.Of(site)) * 8u),
         repeat(p.dstRepStride * 32u),
@@ -74,14 +74,14 @@ struct Blocks {
   unsigned char* At(std::uint32_t i) const { return to + i / 8 * repeat + i % 8 * block; }
 };
 
-}  // namespace gathering
+}  // namespace anyop_gathering
 
 // Each repeat takes 8 blocks of 32 bytes: block i of dst is that at byte offsets[i] of src.
 template <class T>
 inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                    const LocalTensor<std::uint32_t>& offsets, const Times repeats,
+                    const LocalTensor<std::uint32_t>& offsets, const AnyopTimes repeats,
                     const GatherRepeatParams& p, ANYOP_ASCEND_SITE) {
-  const gathering::Blocks blocks(dst, offsets, repeats, p, site);
+  const anyop_gathering::Blocks blocks(dst, offsets, repeats, p, site);
   const rt::Instruction& by = blocks.by;
   if (kChecked && blocks.count && !rt::AreDefined(offsets.bytes(), blocks.count * 4u)) {
     rt::UndefinedRead("an offset of Gatherb", offsets.bytes(), site);
@@ -105,16 +105,16 @@ inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   }
 }
 
-namespace gathering {
+namespace anyop_gathering {
 
 // Appends to dst the elements of src that takes(repeat, lane) names; gives their number.
 template <class T, class F>
 inline std::uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& src, bool counts,
                              std::uint32_t mask, const GatherMaskParams& p, const F& takes,
-                             Site site) {
+                             rt::Site site) {
   const std::uint32_t lanes = counts ? mask : kLanes<T>;
   if (!p.repeatTimes || !lanes) return 0;
-  const View<T> view{src, p.src0BlockStride, p.src0RepeatStride};
+  const AnyopView<T> view{src, p.src0BlockStride, p.src0RepeatStride};
   const auto at = [&](std::uint32_t r, std::uint32_t i) {
     return view.Lane(view.Row(r), static_cast<int>(i));
   };
@@ -151,7 +151,7 @@ inline std::uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& sr
   return taken;
 }
 
-}  // namespace gathering
+}  // namespace anyop_gathering
 
 // Patterns 1 to 7: even, odd, the first, second, third, fourth of four, all.
 template <class T, class U = T, int mode = 0>
@@ -164,7 +164,7 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     return;
   }
   const std::uint8_t bits = kBits[pattern];
-  rsvdCnt = gathering::Compact(
+  rsvdCnt = anyop_gathering::Compact(
       dst, src, reduceMode, mask, p,
       [bits](std::uint32_t, std::uint32_t i) { return bits >> i % 8 & 1; }, site);
 }
@@ -187,7 +187,7 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   }
   const unsigned char* bits = pattern.bytes();
   const std::uint32_t stride = p.src1RepeatStride * 32u;
-  rsvdCnt = gathering::Compact(
+  rsvdCnt = anyop_gathering::Compact(
       dst, src, reduceMode, mask, p,
       [bits, stride](std::uint32_t r, std::uint32_t i) {
         return bits[r * stride + i / 8] >> i % 8 & 1;
@@ -197,9 +197,9 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 
 // Each of 8 elements of a repeat fills a block of 32 bytes.
 template <class T>
-inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Times repeats,
+inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const AnyopTimes repeats,
                  const BrcbRepeatParams& p, ANYOP_ASCEND_SITE) {
-  const gathering::Blocks blocks(dst, src, repeats, p, site);
+  const anyop_gathering::Blocks blocks(dst, src, repeats, p, site);
   for (std::uint32_t i = 0; i < blocks.count; ++i) {
     unsigned char* to = blocks.At(i);
     if constexpr (kChecked) {

@@ -91,6 +91,7 @@ typedef struct anyop_ascend_tensor {
   uint32_t rank;
   const int64_t* dims;  // [rank]
   const void* data;     // values of an input, for functions that read them; null: not known
+  uint32_t more;        // tensors behind it that are of the same list; 0 where it is in none
 } anyop_ascend_tensor;
 typedef struct anyop_ascend_attribute {
   const char* name;         // null: the one after the last

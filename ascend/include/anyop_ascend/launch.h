@@ -8,7 +8,7 @@
 
 namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
-namespace launching {
+namespace anyop_launching {
 
 // A launch as bytes: a stream runs it when the host function has returned.
 template <class... P>
@@ -64,7 +64,7 @@ struct Packed {
     const rt::LaunchOf launch = {head.name,
                                  static_cast<std::uint32_t>(head.blocks),
                                  kChecked,
-                                 Waits<void>::any,
+                                 AnyopWaits<void>::any,
                                  [](void* called) { (*static_cast<decltype(body)*>(called))(); },
                                  &body};
     return rt::RunFromHost(launch, message, message_bytes);
@@ -86,7 +86,7 @@ struct Launcher {
       return;
     }
     auto body = [&] { kernel(static_cast<P>(arguments)...); };
-    rt::Launch({name, blocks, kChecked, Waits<void>::any,
+    rt::Launch({name, blocks, kChecked, AnyopWaits<void>::any,
                 [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body});
   }
 };
@@ -120,7 +120,7 @@ struct Exported<kernel> {
   static void CallWith(std::uint32_t blocks, void* const* arguments, std::index_sequence<i...>) {
     (void)arguments;
     auto body = [&] { kernel(*static_cast<std::remove_reference_t<P>*>(arguments[i])...); };
-    rt::Launch({"", blocks, kChecked, Waits<void>::any,
+    rt::Launch({"", blocks, kChecked, AnyopWaits<void>::any,
                 [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body});
   }
   static constexpr anyop_ascend_kernel Entry(const char* name) {
@@ -128,20 +128,21 @@ struct Exported<kernel> {
   }
 };
 
-}  // namespace launching
+}  // namespace anyop_launching
 }  // namespace ANYOP_ASCEND_BUILD
 }  // namespace AscendC
 
 template <class... P>
-inline AscendC::launching::Launcher<P...> anyop_ascend_start(const char* name, void (*kernel)(P...),
-                                                             std::uint32_t blocks,
-                                                             const void* = nullptr,
-                                                             void* stream = nullptr) {
+inline AscendC::anyop_launching::Launcher<P...> anyop_ascend_start(const char* name,
+                                                                   void (*kernel)(P...),
+                                                                   std::uint32_t blocks,
+                                                                   const void* = nullptr,
+                                                                   void* stream = nullptr) {
   return {name, kernel, blocks, stream};
 }
 
 // ANYOP_ASCEND_KERNELS(a, b, c): up to 64 names.
-#define ANYOP_ASCEND_ENTRY(name) ::AscendC::launching::Exported<&name>::Entry(#name),
+#define ANYOP_ASCEND_ENTRY(name) ::AscendC::anyop_launching::Exported<&name>::Entry(#name),
 #define ANYOP_ASCEND_PARENTHESES ()
 #define ANYOP_ASCEND_EXPAND(...) ANYOP_ASCEND_EXPAND3(ANYOP_ASCEND_EXPAND3(__VA_ARGS__))
 #define ANYOP_ASCEND_EXPAND3(...) ANYOP_ASCEND_EXPAND2(ANYOP_ASCEND_EXPAND2(__VA_ARGS__))

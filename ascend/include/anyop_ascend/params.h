@@ -8,12 +8,12 @@ namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
 
 // How often a vector instruction repeats. The device takes a uint8_t, so that 256 becomes 0 there.
-class Times {
+class AnyopTimes {
  public:
   template <class V>
-  Times(V given) : given_(static_cast<std::int64_t>(given)) {}  // NOLINT
+  AnyopTimes(V given) : given_(static_cast<std::int64_t>(given)) {}  // NOLINT
   // Says what is cut, and where nothing is left to do.
-  std::int32_t Of(Site site) const {
+  std::int32_t Of(rt::Site site) const {
     if (kChecked && (given_ < 1 || given_ > 255)) rt::CheckTimes(given_, site);
     return static_cast<std::uint8_t>(given_);
   }

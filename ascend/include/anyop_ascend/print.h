@@ -11,7 +11,7 @@
 
 namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
-namespace printing {
+namespace anyop_printing {
 
 constexpr bool kIsOn = ASCENDC_DUMP != 0;
 
@@ -25,11 +25,11 @@ inline auto Passed(T value) {
   }
 }
 
-}  // namespace printing
+}  // namespace anyop_printing
 
 template <class... A>
 inline void PRINTF(const char* format, A... arguments) {
-  if (printing::kIsOn) rt::Print(format, printing::Passed(arguments)...);
+  if (anyop_printing::kIsOn) rt::Print(format, anyop_printing::Passed(arguments)...);
 }
 template <class... A>
 inline void printf(const char* format, A... arguments) {
@@ -40,14 +40,14 @@ inline void printf(const char* format, A... arguments) {
 template <class T>
 inline void DumpTensor(const LocalTensor<T>& tensor, std::uint32_t desc, std::uint32_t elements,
                        ANYOP_ASCEND_SITE) {
-  if (!printing::kIsOn) return;
+  if (!anyop_printing::kIsOn) return;
   if (kChecked && !rt::CheckSpan(tensor.span(), 0, elements * sizeof(T), 1, site)) return;
   rt::PrintDump({tensor.data(), elements, Letter<T>(), desc, true}, site);
 }
 template <class T>
 inline void DumpTensor(const GlobalTensor<T>& tensor, std::uint32_t desc, std::uint32_t elements,
                        ANYOP_ASCEND_SITE) {
-  if (printing::kIsOn) {
+  if (anyop_printing::kIsOn) {
     rt::PrintDump({tensor.data(), elements, Letter<T>(), desc, false}, site);
   }
 }

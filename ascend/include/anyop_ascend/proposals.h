@@ -6,13 +6,13 @@
 
 namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
-namespace proposals {
+namespace anyop_proposals {
 
 constexpr std::uint32_t kFields = 8;
 constexpr std::uint32_t kScore = 4;
 constexpr std::uint32_t kRow = 16;  // proposals that one repeat takes
 
-inline void Check(const char* name, Site site) {
+inline void Check(const char* name, rt::Site site) {
   if (kChecked) rt::CheckSoc(rt::kNoProposals, name, site);
 }
 template <class T>
@@ -20,26 +20,26 @@ inline std::uint64_t Bytes(std::uint32_t proposals) {
   return std::uint64_t{proposals} * kFields * sizeof(T);
 }
 
-}  // namespace proposals
+}  // namespace anyop_proposals
 
 // Puts elements into field `mode` of proposals, 16 for each repeat.
 template <class T>
 inline void ProposalConcat(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                            const std::int32_t repeats, const std::int32_t mode, ANYOP_ASCEND_SITE) {
-  proposals::Check("ProposalConcat", site);
-  const auto count = static_cast<std::uint32_t>(repeats) * proposals::kRow;
+  anyop_proposals::Check("ProposalConcat", site);
+  const auto count = static_cast<std::uint32_t>(repeats) * anyop_proposals::kRow;
   rt::Instruction by{};
   if constexpr (kChecked) {
-    if (!rt::CheckSpan(dst.span(), 0, proposals::Bytes<T>(count), 32, site) ||
+    if (!rt::CheckSpan(dst.span(), 0, anyop_proposals::Bytes<T>(count), 32, site) ||
         !rt::CheckSpan(src.span(), 0, count * sizeof(T), 32, site)) {
       return;
     }
     by = rt::Issue(rt::kV, site);
     rt::Touch(by, rt::kRead, src.bytes(), count * sizeof(T));
-    rt::Touch(by, rt::kWrite, dst.bytes(), proposals::Bytes<T>(count));
+    rt::Touch(by, rt::kWrite, dst.bytes(), anyop_proposals::Bytes<T>(count));
   }
   for (std::uint32_t i = 0; i < count; ++i) {
-    T* to = dst.data() + i * proposals::kFields + mode;
+    T* to = dst.data() + i * anyop_proposals::kFields + mode;
     *to = src.data()[i];
     if (kChecked) rt::DefineFrom(by, to, sizeof(T), src.data() + i, sizeof(T));
   }
@@ -48,20 +48,20 @@ template <class T>
 inline void ProposalExtract(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                             const std::int32_t repeats, const std::int32_t mode,
                             ANYOP_ASCEND_SITE) {
-  proposals::Check("ProposalExtract", site);
-  const auto count = static_cast<std::uint32_t>(repeats) * proposals::kRow;
+  anyop_proposals::Check("ProposalExtract", site);
+  const auto count = static_cast<std::uint32_t>(repeats) * anyop_proposals::kRow;
   rt::Instruction by{};
   if constexpr (kChecked) {
     if (!rt::CheckSpan(dst.span(), 0, count * sizeof(T), 32, site) ||
-        !rt::CheckSpan(src.span(), 0, proposals::Bytes<T>(count), 32, site)) {
+        !rt::CheckSpan(src.span(), 0, anyop_proposals::Bytes<T>(count), 32, site)) {
       return;
     }
     by = rt::Issue(rt::kV, site);
-    rt::Touch(by, rt::kRead, src.bytes(), proposals::Bytes<T>(count));
+    rt::Touch(by, rt::kRead, src.bytes(), anyop_proposals::Bytes<T>(count));
     rt::Touch(by, rt::kWrite, dst.bytes(), count * sizeof(T));
   }
   for (std::uint32_t i = 0; i < count; ++i) {
-    const T* from = src.data() + i * proposals::kFields + mode;
+    const T* from = src.data() + i * anyop_proposals::kFields + mode;
     dst.data()[i] = *from;
     if (kChecked) rt::DefineFrom(by, dst.data() + i, sizeof(T), from, sizeof(T));
   }
@@ -71,19 +71,19 @@ inline void ProposalExtract(const LocalTensor<T>& dst, const LocalTensor<T>& src
 template <class T>
 inline void RpSort16(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                      const std::int32_t repeats, ANYOP_ASCEND_SITE) {
-  using proposals::kFields;
-  proposals::Check("RpSort16", site);
-  const auto count = static_cast<std::uint32_t>(repeats) * proposals::kRow;
-  const std::uint64_t bytes = proposals::Bytes<T>(count);
-  if (!sorting::Check({{dst.span(), bytes}}, {{src.span(), bytes}}, site)) return;
-  for (std::uint32_t begin = 0; begin < count; begin += proposals::kRow) {
-    T row[proposals::kRow * kFields];
+  using anyop_proposals::kFields;
+  anyop_proposals::Check("RpSort16", site);
+  const auto count = static_cast<std::uint32_t>(repeats) * anyop_proposals::kRow;
+  const std::uint64_t bytes = anyop_proposals::Bytes<T>(count);
+  if (!anyop_sorting::Check({{dst.span(), bytes}}, {{src.span(), bytes}}, site)) return;
+  for (std::uint32_t begin = 0; begin < count; begin += anyop_proposals::kRow) {
+    T row[anyop_proposals::kRow * kFields];
     std::memcpy(row, src.data() + begin * kFields, sizeof row);
     T* to = dst.data() + begin * kFields;
-    for (std::uint32_t i = 0; i < proposals::kRow; ++i) {
-      const T score = row[i * kFields + proposals::kScore];
+    for (std::uint32_t i = 0; i < anyop_proposals::kRow; ++i) {
+      const T score = row[i * kFields + anyop_proposals::kScore];
       std::uint32_t place = i;
-      while (place > 0 && to[(place - 1) * kFields + proposals::kScore] < score) --place;
+      while (place > 0 && to[(place - 1) * kFields + anyop_proposals::kScore] < score) --place;
       std::memmove(to + (place + 1) * kFields, to + place * kFields,
                    (i - place) * kFields * sizeof(T));
       std::memcpy(to + place * kFields, row + i * kFields, kFields * sizeof(T));
@@ -95,19 +95,19 @@ inline void RpSort16(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 template <class T>
 inline void MrgSort4(const LocalTensor<T>& dst, const MrgSortSrcList<T>& list,
                      const MrgSort4Info& info, ANYOP_ASCEND_SITE) {
-  using proposals::kFields;
-  proposals::Check("MrgSort4", site);
+  using anyop_proposals::kFields;
+  anyop_proposals::Check("MrgSort4", site);
   const LocalTensor<T>* sources[4] = {&list.src1, &list.src2, &list.src3, &list.src4};
-  sorting::Range ranges[4];
+  anyop_sorting::Range ranges[4];
   std::uint64_t total = 0;
   for (int k = 0; k < 4; ++k) {
     const bool is_valid = info.validBit >> k & 1;
-    const std::uint64_t bytes = is_valid ? proposals::Bytes<T>(info.elementLengths[k]) : 0;
+    const std::uint64_t bytes = is_valid ? anyop_proposals::Bytes<T>(info.elementLengths[k]) : 0;
     ranges[k] = {is_valid ? sources[k]->span() : list.src1.span(), bytes};
     total += bytes;
   }
-  if (!sorting::CheckApart({{dst.span(), total}}, {ranges[0], ranges[1], ranges[2], ranges[3]},
-                           site)) {
+  if (!anyop_sorting::CheckApart({{dst.span(), total}},
+                                 {ranges[0], ranges[1], ranges[2], ranges[3]}, site)) {
     return;
   }
   std::uint32_t taken[4] = {};
@@ -117,7 +117,7 @@ inline void MrgSort4(const LocalTensor<T>& dst, const MrgSortSrcList<T>& list,
     for (int k = 0; k < 4; ++k) {
       if (!(info.validBit >> k & 1) || taken[k] == info.elementLengths[k]) continue;
       const T* next = sources[k]->data() + taken[k] * kFields;
-      if (best && !(next[proposals::kScore] > best[proposals::kScore])) continue;
+      if (best && !(next[anyop_proposals::kScore] > best[anyop_proposals::kScore])) continue;
       best = next;
       from = k;
     }

@@ -5,7 +5,7 @@
 
 namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
-namespace reducing {
+namespace anyop_reducing {
 
 // Values of the active lanes of a group, and where they were.
 template <class T>
@@ -22,7 +22,7 @@ struct Sum {
     if (!group.count) group.values[0] = T(0);
     for (int step = 1; step < group.count; step *= 2)
       for (int i = 0; i + step < group.count; i += 2 * step)
-        group.values[i] = element::Add::Of(group.values[i], group.values[i + step]);
+        group.values[i] = anyop_element::Add::Of(group.values[i], group.values[i + step]);
     std::memcpy(to, group.values, sizeof(T));
   }
 };
@@ -55,15 +55,15 @@ struct Form {
 };
 
 template <class T, class R>
-inline void Groups(const rt::Repeats& shape, const LocalTensor<T>& dst, const View<T>& src,
-                   const Form& form, const R& reduction, Site site) {
+inline void Groups(const rt::Repeats& shape, const LocalTensor<T>& dst, const AnyopView<T>& src,
+                   const Form& form, const R& reduction, rt::Site site) {
   if constexpr (kChecked) {
     const rt::Operand source = src.operand();
     const rt::Groups groups{form.lanes, static_cast<std::uint32_t>(form.results * sizeof(T)),
                             form.repeat_bytes};
     if (!rt::CheckReduce(shape, &source, 1, dst.span(), groups, site)) return;
   }
-  const Mask mask{{shape.mask[0], shape.mask[1]}};
+  const AnyopMask mask{{shape.mask[0], shape.mask[1]}};
   const int top = mask.Top();
   for (int r = 0; r < shape.repeats; ++r) {
     int n = top;
@@ -91,12 +91,12 @@ inline void Groups(const rt::Repeats& shape, const LocalTensor<T>& dst, const Vi
 template <class T, bool is_set, class M, class R>
 inline void Repeated(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask, int repeats,
                      const Form& form, int src_block, int src_repeat, const R& reduction,
-                     Site site) {
+                     rt::Site site) {
   if (kChecked && !repeats && !rt::block->counts) rt::CheckTimes(repeats, site);
-  Groups(
-      RepeatsOf(MaskOf<is_set>(mask, kLanes<T>, site), repeats, kLanes<T>), dst,
-      View<T>{src, static_cast<std::uint32_t>(src_block), static_cast<std::uint32_t>(src_repeat)},
-      form, reduction, site);
+  Groups(RepeatsOf(MaskOf<is_set>(mask, kLanes<T>, site), repeats, kLanes<T>), dst,
+         AnyopView<T>{src, static_cast<std::uint32_t>(src_block),
+                      static_cast<std::uint32_t>(src_repeat)},
+         form, reduction, site);
 }
 
 // Elements of a work tensor, as the documentation has them: `results` of each repeat of the source,
@@ -114,7 +114,7 @@ inline std::uint64_t WorkOf(std::int32_t count, std::uint64_t results, bool keep
 // A count of elements into one result. Source, work and result may be one tensor.
 template <class T>
 inline bool CheckCount(const LocalTensor<T>& dst, std::uint32_t results, const LocalTensor<T>& src,
-                       std::int32_t count, Site site, const LocalTensor<T>* work = nullptr,
+                       std::int32_t count, rt::Site site, const LocalTensor<T>* work = nullptr,
                        std::uint64_t work_elements = 0) {
   if constexpr (kChecked) {
     const std::uint64_t bytes = static_cast<std::uint64_t>(count) * sizeof(T);
@@ -133,7 +133,8 @@ inline bool CheckCount(const LocalTensor<T>& dst, std::uint32_t results, const L
 }
 template <bool is_least, class T>
 inline void ExtremeOf(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                      const LocalTensor<T>& work, std::int32_t count, bool with_index, Site site) {
+                      const LocalTensor<T>& work, std::int32_t count, bool with_index,
+                      rt::Site site) {
   const std::uint64_t elements = WorkOf<T>(count, 2, with_index);
   if (!CheckCount(dst, with_index ? 2 : 1, src, count, site, &work, elements)) return;
   const T* values = src.data();
@@ -148,7 +149,7 @@ inline void ExtremeOf(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 template <bool is_least, class T>
 inline void ExtremeOfRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                              const LocalTensor<T>& work, std::int32_t mask, std::int32_t repeats,
-                             std::int32_t src_repeat, bool with_index, Site site) {
+                             std::int32_t src_repeat, bool with_index, rt::Site site) {
   const Form form{kLanes<T>, 2, 2 * sizeof(T)};
   Repeated<T, true>(work, src, mask, repeats, form, 1, src_repeat,
                     Extreme<is_least>{ReduceOrder::ORDER_VALUE_INDEX}, site);
@@ -165,22 +166,22 @@ inline void ExtremeOfRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& sr
   if (with_index) std::memcpy(dst.data() + 1, &lane, sizeof(T));
 }
 
-}  // namespace reducing
+}  // namespace anyop_reducing
 
 template <class T, bool isSetMask = true>
 inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                       const LocalTensor<T>& work, const std::int32_t count, ANYOP_ASCEND_SITE) {
   constexpr int kWidth = kLanes<T>;
-  const std::uint64_t elements = reducing::WorkOf<T>(count, 1, false);
-  if (!reducing::CheckCount(dst, 1, src, count, site, &work, elements)) return;
+  const std::uint64_t elements = anyop_reducing::WorkOf<T>(count, 1, false);
+  if (!anyop_reducing::CheckCount(dst, 1, src, count, site, &work, elements)) return;
   T total = T(0);
   for (std::int32_t begin = 0; begin < count; begin += kWidth) {
-    reducing::Lanes<T> repeat;
+    anyop_reducing::Lanes<T> repeat;
     repeat.count = std::min(kWidth, count - begin);
     std::memcpy(repeat.values, src.data() + begin, repeat.count * sizeof(T));
     T sum;
-    reducing::Sum::Write(repeat, &sum);
-    total = begin ? element::Add::Of(total, sum) : sum;
+    anyop_reducing::Sum::Write(repeat, &sum);
+    total = begin ? anyop_element::Add::Of(total, sum) : sum;
   }
   std::memcpy(dst.data(), &total, sizeof(T));
 }
@@ -188,13 +189,13 @@ template <class T>
 inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                       const LocalTensor<T>& work, const std::int32_t count, bool calIndex = false,
                       ANYOP_ASCEND_SITE) {
-  reducing::ExtremeOf<false>(dst, src, work, count, calIndex, site);
+  anyop_reducing::ExtremeOf<false>(dst, src, work, count, calIndex, site);
 }
 template <class T>
 inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                       const LocalTensor<T>& work, const std::int32_t count, bool calIndex = false,
                       ANYOP_ASCEND_SITE) {
-  reducing::ExtremeOf<true>(dst, src, work, count, calIndex, site);
+  anyop_reducing::ExtremeOf<true>(dst, src, work, count, calIndex, site);
 }
 
 // Repeats of `mask` lanes into one result. Indices count lanes, `mask` of them for each repeat.
@@ -203,22 +204,22 @@ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                       const LocalTensor<T>& work, const std::int32_t mask,
                       const std::int32_t repeats, const std::int32_t srcRepStride,
                       ANYOP_ASCEND_SITE) {
-  const reducing::Form form{kLanes<T>, 1, sizeof(T)};
-  reducing::Repeated<T, true>(work, src, mask, repeats, form, 1, srcRepStride, reducing::Sum(),
-                              site);
-  if (!reducing::CheckCount(dst, 1, work, repeats, site)) return;
+  const anyop_reducing::Form form{kLanes<T>, 1, sizeof(T)};
+  anyop_reducing::Repeated<T, true>(work, src, mask, repeats, form, 1, srcRepStride,
+                                    anyop_reducing::Sum(), site);
+  if (!anyop_reducing::CheckCount(dst, 1, work, repeats, site)) return;
   T total = work.data()[0];
-  for (std::int32_t r = 1; r < repeats; ++r) total = element::Add::Of(total, work.data()[r]);
+  for (std::int32_t r = 1; r < repeats; ++r) total = anyop_element::Add::Of(total, work.data()[r]);
   std::memcpy(dst.data(), &total, sizeof(T));
 }
-#define ANYOP_ASCEND_EXTREME(Name, is_least)                                                    \
-  template <class T>                                                                            \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                        \
-                   const LocalTensor<T>& work, const std::int32_t mask,                         \
-                   const std::int32_t repeats, const std::int32_t srcRepStride,                 \
-                   bool calIndex = false, ANYOP_ASCEND_SITE) {                                  \
-    reducing::ExtremeOfRepeats<is_least>(dst, src, work, mask, repeats, srcRepStride, calIndex, \
-                                         site);                                                 \
+#define ANYOP_ASCEND_EXTREME(Name, is_least)                                                \
+  template <class T>                                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                    \
+                   const LocalTensor<T>& work, const std::int32_t mask,                     \
+                   const std::int32_t repeats, const std::int32_t srcRepStride,             \
+                   bool calIndex = false, ANYOP_ASCEND_SITE) {                              \
+    anyop_reducing::ExtremeOfRepeats<is_least>(dst, src, work, mask, repeats, srcRepStride, \
+                                               calIndex, site);                             \
   }
 ANYOP_ASCEND_EXTREME(ReduceMax, false)
 ANYOP_ASCEND_EXTREME(ReduceMin, true)
@@ -230,9 +231,10 @@ inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                            const std::int32_t repeats, const std::int32_t dstRepStride,
                            const std::int32_t srcBlkStride, const std::int32_t srcRepStride,
                            ANYOP_ASCEND_SITE) {
-  const reducing::Form form{kLanes<T>, 1, static_cast<std::uint32_t>(dstRepStride * sizeof(T))};
-  reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride, srcRepStride,
-                                   reducing::Sum(), site);
+  const anyop_reducing::Form form{kLanes<T>, 1,
+                                  static_cast<std::uint32_t>(dstRepStride * sizeof(T))};
+  anyop_reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride, srcRepStride,
+                                         anyop_reducing::Sum(), site);
 }
 // The same, with another order of arguments.
 template <class T, bool isSetMask = true, class M>
@@ -243,40 +245,41 @@ inline void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src
   WholeReduceSum<T, isSetMask>(dst, src, mask, repeats, dstRepStride, srcBlkStride, srcRepStride,
                                site);
 }
-#define ANYOP_ASCEND_WHOLE(Name, is_least)                                                        \
-  template <class T, bool isSetMask = true, class M>                                              \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const M mask,            \
-                   const std::int32_t repeats, const std::int32_t dstRepStride,                   \
-                   const std::int32_t srcBlkStride, const std::int32_t srcRepStride,              \
-                   ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, ANYOP_ASCEND_SITE) {       \
-    const int results =                                                                           \
-        order == ReduceOrder::ORDER_ONLY_VALUE || order == ReduceOrder::ORDER_ONLY_INDEX ? 1 : 2; \
-    const reducing::Form form{kLanes<T>, results,                                                 \
-                              static_cast<std::uint32_t>(dstRepStride * results * sizeof(T))};    \
-    reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride, srcRepStride,   \
-                                     reducing::Extreme<is_least>{order}, site);                   \
+#define ANYOP_ASCEND_WHOLE(Name, is_least)                                                         \
+  template <class T, bool isSetMask = true, class M>                                               \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const M mask,             \
+                   const std::int32_t repeats, const std::int32_t dstRepStride,                    \
+                   const std::int32_t srcBlkStride, const std::int32_t srcRepStride,               \
+                   ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, ANYOP_ASCEND_SITE) {        \
+    const int results =                                                                            \
+        order == ReduceOrder::ORDER_ONLY_VALUE || order == ReduceOrder::ORDER_ONLY_INDEX ? 1 : 2;  \
+    const anyop_reducing::Form form{                                                               \
+        kLanes<T>, results, static_cast<std::uint32_t>(dstRepStride * results * sizeof(T))};       \
+    anyop_reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride,            \
+                                           srcRepStride, anyop_reducing::Extreme<is_least>{order}, \
+                                           site);                                                  \
   }
 ANYOP_ASCEND_WHOLE(WholeReduceMax, false)
 ANYOP_ASCEND_WHOLE(WholeReduceMin, true)
 #undef ANYOP_ASCEND_WHOLE
 
-#define ANYOP_ASCEND_PARTS(Name, group, stride_bytes, reduction)                                \
-  template <class T, bool isSetMask = true, class M>                                            \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                        \
-                   const std::int32_t repeats, const M mask, const std::int32_t dstRepStride,   \
-                   const std::int32_t srcBlkStride, const std::int32_t srcRepStride,            \
-                   ANYOP_ASCEND_SITE) {                                                         \
-    const reducing::Form form{static_cast<int>(group), 1,                                       \
-                              static_cast<std::uint32_t>(dstRepStride * stride_bytes)};         \
-    reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride, srcRepStride, \
-                                     reduction, site);                                          \
+#define ANYOP_ASCEND_PARTS(Name, group, stride_bytes, reduction)                              \
+  template <class T, bool isSetMask = true, class M>                                          \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                      \
+                   const std::int32_t repeats, const M mask, const std::int32_t dstRepStride, \
+                   const std::int32_t srcBlkStride, const std::int32_t srcRepStride,          \
+                   ANYOP_ASCEND_SITE) {                                                       \
+    const anyop_reducing::Form form{static_cast<int>(group), 1,                               \
+                                    static_cast<std::uint32_t>(dstRepStride * stride_bytes)}; \
+    anyop_reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride,       \
+                                           srcRepStride, reduction, site);                    \
   }
-ANYOP_ASCEND_PARTS(BlockReduceSum, (32 / sizeof(T)), (8 * sizeof(T)), reducing::Sum())
+ANYOP_ASCEND_PARTS(BlockReduceSum, (32 / sizeof(T)), (8 * sizeof(T)), anyop_reducing::Sum())
 ANYOP_ASCEND_PARTS(BlockReduceMax, (32 / sizeof(T)), (8 * sizeof(T)),
-                   reducing::Extreme<false>{ReduceOrder::ORDER_ONLY_VALUE})
+                   anyop_reducing::Extreme<false>{ReduceOrder::ORDER_ONLY_VALUE})
 ANYOP_ASCEND_PARTS(BlockReduceMin, (32 / sizeof(T)), (8 * sizeof(T)),
-                   reducing::Extreme<true>{ReduceOrder::ORDER_ONLY_VALUE})
-ANYOP_ASCEND_PARTS(PairReduceSum, 2, 128, reducing::Sum())
+                   anyop_reducing::Extreme<true>{ReduceOrder::ORDER_ONLY_VALUE})
+ANYOP_ASCEND_PARTS(PairReduceSum, 2, 128, anyop_reducing::Sum())
 #undef ANYOP_ASCEND_PARTS
 
 }  // namespace ANYOP_ASCEND_BUILD

@@ -13,7 +13,7 @@ template <class T>
 inline void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, ANYOP_ASCEND_SITE) {
   static_assert(sizeof(T) == 2, "Transpose takes elements of 16 bits");
   constexpr int kSide = 16;
-  if (!sorting::Check({{dst.span(), 512}}, {{src.span(), 512}}, site)) return;
+  if (!anyop_sorting::Check({{dst.span(), 512}}, {{src.span(), 512}}, site)) return;
   T values[kSide * kSide];
   std::memcpy(values, src.data(), sizeof values);
   for (int i = 0; i < kSide; ++i)
@@ -60,7 +60,7 @@ inline void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     return;
   }
   const std::uint64_t bytes = elements * sizeof(T);
-  if (!sorting::Check({{dst.span(), bytes}}, {{src.span(), bytes}}, site)) return;
+  if (!anyop_sorting::Check({{dst.span(), bytes}}, {{src.span(), bytes}}, site)) return;
   const bool to_last = p.transposeType == TransposeType::TRANSPOSE_NCHW2NHWC;
   std::vector<T> values(src.data(), src.data() + elements);
   for (std::size_t n = 0; n < p.nSize; ++n) {
@@ -83,8 +83,8 @@ inline void Broadcast(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   static_assert(axis == 0 || axis == 1, "Broadcast repeats along dimension 0 or 1");
   const std::uint32_t rows = dim == 2 ? dstShape[0] : 1, columns = dstShape[dim - 1];
   const std::uint32_t elements = dim == 2 ? srcShape[0] * srcShape[dim - 1] : srcShape[0];
-  if (!sorting::Check({{dst.span(), std::uint64_t{rows} * columns * sizeof(T)}},
-                      {{src.span(), elements * sizeof(T)}}, site)) {
+  if (!anyop_sorting::Check({{dst.span(), std::uint64_t{rows} * columns * sizeof(T)}},
+                            {{src.span(), elements * sizeof(T)}}, site)) {
     return;
   }
   for (std::uint32_t i = 0; i < rows; ++i) {

@@ -20,7 +20,7 @@ struct MrgSortSrcList {
       : src1(a), src2(b), src3(c), src4(d) {}
 };
 
-namespace sorting {
+namespace anyop_sorting {
 
 constexpr std::uint32_t kPairBytes = 8;
 constexpr std::uint32_t kRow = 32;  // pairs that one instruction sorts
@@ -50,11 +50,11 @@ struct Range {
   std::uint64_t bytes;
 };
 inline bool Check(std::initializer_list<Range> results, std::initializer_list<Range> sources,
-                  Site site);
+                  rt::Site site);
 // A result that lies on a source is overwritten before it is read: pairs and scores have other
 // sizes, and a merged list other places.
 inline bool CheckApart(std::initializer_list<Range> results, std::initializer_list<Range> sources,
-                       Site site) {
+                       rt::Site site) {
   if constexpr (!kChecked) return true;
   for (const Range& result : results) {
     for (const Range& source : sources) {
@@ -72,7 +72,7 @@ inline bool CheckApart(std::initializer_list<Range> results, std::initializer_li
   return Check(results, sources, site);
 }
 inline bool Check(std::initializer_list<Range> results, std::initializer_list<Range> sources,
-                  Site site) {
+                  rt::Site site) {
   if constexpr (!kChecked) return true;
   for (const Range& r : results)
     if (!rt::CheckSpan(r.span, 0, r.bytes, 32, site)) return false;
@@ -114,20 +114,20 @@ inline void Rows(const LocalTensor<T>& dst, const LocalTensor<T>& scores,
   }
 }
 
-}  // namespace sorting
+}  // namespace anyop_sorting
 
 template <class T>
 inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& scores,
                    const LocalTensor<std::uint32_t>& indices, const std::int32_t repeats,
                    ANYOP_ASCEND_SITE) {
-  const auto rows = static_cast<std::uint32_t>(repeats), pairs = rows * sorting::kRow;
+  const auto rows = static_cast<std::uint32_t>(repeats), pairs = rows * anyop_sorting::kRow;
   if (kChecked) rt::CheckSoc(rt::kNoSortPairs, "Sort32", site);
-  if (!sorting::CheckApart({{dst.span(), pairs * sorting::kPairBytes}},
-                           {{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
-                           site)) {
+  if (!anyop_sorting::CheckApart({{dst.span(), pairs * anyop_sorting::kPairBytes}},
+                                 {{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
+                                 site)) {
     return;
   }
-  sorting::Rows(dst, scores, indices, rows, sorting::kRow);
+  anyop_sorting::Rows(dst, scores, indices, rows, anyop_sorting::kRow);
 }
 
 // Merges up to four sorted lists; stops when one is used up if the info says so.
@@ -135,7 +135,7 @@ template <class T>
 inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& list,
                     const MrgSort4Info& info, ANYOP_ASCEND_SITE) {
   const LocalTensor<T>* sources[4] = {&list.src1, &list.src2, &list.src3, &list.src4};
-  sorting::Range ranges[4];
+  anyop_sorting::Range ranges[4];
   std::uint64_t total = 0;
   for (int k = 0; k < 4; ++k) {
     const bool is_valid = info.validBit >> k & 1;
@@ -144,23 +144,24 @@ inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& list,
     total += bytes;
   }
   if (kChecked) rt::CheckSoc(rt::kNoMrgSort, "MrgSort", site);
-  if (!sorting::CheckApart({{dst.span(), total}}, {ranges[0], ranges[1], ranges[2], ranges[3]},
-                           site)) {
+  if (!anyop_sorting::CheckApart({{dst.span(), total}},
+                                 {ranges[0], ranges[1], ranges[2], ranges[3]}, site)) {
     return;
   }
   std::uint32_t taken[4] = {};
-  for (unsigned char* to = dst.bytes();; to += sorting::kPairBytes) {
+  for (unsigned char* to = dst.bytes();; to += anyop_sorting::kPairBytes) {
     int best = -1;
-    sorting::Pair<T> pair{};
+    anyop_sorting::Pair<T> pair{};
     for (int k = 0; k < 4; ++k) {
       if (!(info.validBit >> k & 1) || taken[k] == info.elementLengths[k]) continue;
-      const auto next = sorting::Read<T>(sources[k]->bytes() + taken[k] * sorting::kPairBytes);
+      const auto next =
+          anyop_sorting::Read<T>(sources[k]->bytes() + taken[k] * anyop_sorting::kPairBytes);
       if (best >= 0 && !(next.score > pair.score)) continue;
       best = k;
       pair = next;
     }
     if (best < 0) return;
-    sorting::Write(to, pair);
+    anyop_sorting::Write(to, pair);
     if (++taken[best] == info.elementLengths[best] && info.ifExhaustedSuspension) return;
   }
 }
@@ -176,26 +177,26 @@ template <class T, bool isFullSort>
 inline void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& scores,
                  const LocalTensor<std::uint32_t>& indices, const LocalTensor<T>& work,
                  const std::int32_t repeats, ANYOP_ASCEND_SITE) {
-  const auto pairs = static_cast<std::uint32_t>(repeats) * sorting::kRow;
-  const std::uint64_t bytes = std::uint64_t{pairs} * sorting::kPairBytes;
-  if (!sorting::CheckApart({{dst.span(), bytes}, {work.span(), isFullSort ? bytes : 0}},
-                           {{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
-                           site)) {
+  const auto pairs = static_cast<std::uint32_t>(repeats) * anyop_sorting::kRow;
+  const std::uint64_t bytes = std::uint64_t{pairs} * anyop_sorting::kPairBytes;
+  if (!anyop_sorting::CheckApart({{dst.span(), bytes}, {work.span(), isFullSort ? bytes : 0}},
+                                 {{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
+                                 site)) {
     return;
   }
-  const std::uint32_t row = isFullSort ? pairs : sorting::kRow;
-  sorting::Rows(dst, scores, indices, pairs / (row ? row : 1), row);
+  const std::uint32_t row = isFullSort ? pairs : anyop_sorting::kRow;
+  anyop_sorting::Rows(dst, scores, indices, pairs / (row ? row : 1), row);
 }
 template <class T>
 inline void Extract(const LocalTensor<T>& scores, const LocalTensor<std::uint32_t>& indices,
                     const LocalTensor<T>& sorted, const std::int32_t repeats, ANYOP_ASCEND_SITE) {
-  const auto pairs = static_cast<std::uint32_t>(repeats) * sorting::kRow;
-  if (!sorting::CheckApart({{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
-                           {{sorted.span(), pairs * sorting::kPairBytes}}, site)) {
+  const auto pairs = static_cast<std::uint32_t>(repeats) * anyop_sorting::kRow;
+  if (!anyop_sorting::CheckApart({{scores.span(), pairs * sizeof(T)}, {indices.span(), pairs * 4}},
+                                 {{sorted.span(), pairs * anyop_sorting::kPairBytes}}, site)) {
     return;
   }
   for (std::uint32_t i = 0; i < pairs; ++i) {
-    const auto pair = sorting::Read<T>(sorted.bytes() + i * sorting::kPairBytes);
+    const auto pair = anyop_sorting::Read<T>(sorted.bytes() + i * anyop_sorting::kPairBytes);
     scores.data()[i] = pair.score;
     indices.data()[i] = pair.index;
   }

@@ -10,20 +10,20 @@ inline namespace ANYOP_ASCEND_BUILD {
 // mention Mark<T>::kMark, which is instantiated only with them: without checks, blocks of other
 // libraries need no stacks of their own and may run at the same time.
 template <class>
-struct Waits {
+struct AnyopWaits {
   __attribute__((visibility("hidden"))) static bool any;
 };
 template <class T>
-bool Waits<T>::any = false;
+bool AnyopWaits<T>::any = false;
 template <class T>
-struct Mark {
+struct AnyopMark {
   __attribute__((visibility("hidden"))) static const bool kMark;
 };
 template <class T>
-const bool Mark<T>::kMark = (Waits<void>::any = true);
+const bool AnyopMark<T>::kMark = (AnyopWaits<void>::any = true);
 template <class T>
 inline void MarkWaits() {
-  (void)&Mark<T>::kMark;
+  (void)&AnyopMark<T>::kMark;
 }
 
 template <HardEvent event>

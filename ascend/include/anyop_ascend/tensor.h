@@ -10,7 +10,7 @@ namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
 
 template <class T, char op>
-struct TensorExpression;
+struct AnyopTensorExpression;
 
 template <class T>
 class LocalTensor {
@@ -36,7 +36,7 @@ class LocalTensor {
   LocalTensor& operator=(const LocalTensor&) = default;
   // dst = a + b writes the elements of dst; a plain assignment makes dst another view.
   template <char op>
-  const LocalTensor& operator=(const TensorExpression<T, op>& expression) const {
+  const LocalTensor& operator=(const AnyopTensorExpression<T, op>& expression) const {
     expression.Write(*this);
     return *this;
   }
@@ -56,7 +56,7 @@ class LocalTensor {
 
   class Element {
    public:
-    Element(const LocalTensor& tensor, std::uint32_t index, Site site)
+    Element(const LocalTensor& tensor, std::uint32_t index, rt::Site site)
         : tensor_(tensor), index_(index), site_(site) {}
     operator T() const { return tensor_.GetValue(index_, site_); }  // NOLINT
     template <class V>
@@ -69,7 +69,7 @@ class LocalTensor {
    private:
     const LocalTensor& tensor_;
     std::uint32_t index_;
-    Site site_;
+    rt::Site site_;
   };
   Element operator()(std::uint32_t index, ANYOP_ASCEND_SITE) const { return {*this, index, site}; }
 
@@ -143,7 +143,7 @@ class GlobalTensor {
 
   class Element {
    public:
-    Element(const GlobalTensor& tensor, std::uint64_t index, Site site)
+    Element(const GlobalTensor& tensor, std::uint64_t index, rt::Site site)
         : tensor_(tensor), index_(index), site_(site) {}
     operator T() const { return tensor_.GetValue(index_, site_); }  // NOLINT
     template <class V>
@@ -155,7 +155,7 @@ class GlobalTensor {
    private:
     const GlobalTensor& tensor_;
     std::uint64_t index_;
-    Site site_;
+    rt::Site site_;
   };
   Element operator()(std::uint64_t index, ANYOP_ASCEND_SITE) const { return {*this, index, site}; }
 

@@ -17,12 +17,12 @@ inline GM_ADDR GetSysWorkSpacePtr() {
 }
 
 // The name of a type as its author wrote it, though a macro may know it by another one.
-struct TypeName {
+struct AnyopTypeName {
   char text[128];
 };
 template <class T>
-inline TypeName NameOf() {
-  TypeName name{};
+inline AnyopTypeName NameOf() {
+  AnyopTypeName name{};
   const char* begin = std::strstr(__PRETTY_FUNCTION__, "T = ");
   if (!begin) return name;
   begin += 4;
@@ -33,14 +33,14 @@ inline TypeName NameOf() {
 
 // Copies as many bytes as there are; the rest is 0xFF, as fresh memory is.
 template <class T>
-inline void ReadTiling(void* to, const void* data, Site site) {
+inline void ReadTiling(void* to, const void* data, rt::Site site) {
   std::uint64_t there = sizeof(T);
   if constexpr (kChecked) there = rt::CheckTiling(NameOf<T>().text, data, sizeof(T), site);
   std::memcpy(to, data, there);
   std::memset(static_cast<unsigned char*>(to) + there, 0xFF, sizeof(T) - there);
 }
 template <class T>
-inline T TilingOf(const void* data, Site site) {
+inline T TilingOf(const void* data, rt::Site site) {
   alignas(T) unsigned char bytes[sizeof(T)];
   ReadTiling<T>(bytes, data, site);
   return *reinterpret_cast<const T*>(bytes);

@@ -60,17 +60,16 @@ namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
 namespace rt = ::anyop_ascend;
 using ::TEventID;
-using rt::Site;
 
 constexpr bool kChecked = ANYOP_ASCEND_CHECKED != 0;
 
 // Scalars of vector instructions: callers pass 0 for a half and int for an int64.
 template <class T>
-struct NotDeducedType {
+struct AnyopNotDeducedType {
   using type = T;
 };
 template <class T>
-using NotDeduced = typename NotDeducedType<T>::type;
+using AnyopNotDeduced = typename AnyopNotDeducedType<T>::type;
 
 enum class TPosition : std::uint8_t {
   GM,

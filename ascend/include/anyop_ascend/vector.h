@@ -13,39 +13,40 @@ constexpr int kLanes = 256 / sizeof(T);
 // Forms of two sources. T: of the result, U: of the sources, which may be narrower.
 template <bool is_set, bool reads, class T, class U, class F, class M>
 inline void Binary(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
-                   const LocalTensor<U>& src1, M mask, Times repeats, const BinaryRepeatParams& p,
-                   const F& compute, Site site) {
+                   const LocalTensor<U>& src1, M mask, AnyopTimes repeats,
+                   const BinaryRepeatParams& p, const F& compute, rt::Site site) {
   constexpr int kWidth = 256 / Widest({sizeof(T), sizeof(U)});
   RunOver<reads>(RepeatsOf(MaskOf<is_set>(mask, kWidth, site), repeats.Of(site), kWidth), site,
-                 compute, View<T>{dst, p.dstBlkStride, p.dstRepStride},
-                 View<U>{src0, p.src0BlkStride, p.src0RepStride},
-                 View<U>{src1, p.src1BlkStride, p.src1RepStride});
+                 compute, AnyopView<T>{dst, p.dstBlkStride, p.dstRepStride},
+                 AnyopView<U>{src0, p.src0BlkStride, p.src0RepStride},
+                 AnyopView<U>{src1, p.src1BlkStride, p.src1RepStride});
 }
 template <bool reads, class T, class U, class F>
 inline void BinaryCount(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
                         const LocalTensor<U>& src1, std::int64_t count, const F& compute,
-                        Site site) {
+                        rt::Site site) {
   constexpr int kWidth = 256 / Widest({sizeof(T), sizeof(U)});
-  RunOver<reads>(CountOf(count, kWidth), site, compute, View<T>{dst}, View<U>{src0}, View<U>{src1});
+  RunOver<reads>(CountOf(count, kWidth), site, compute, AnyopView<T>{dst}, AnyopView<U>{src0},
+                 AnyopView<U>{src1});
 }
 template <bool is_set, bool reads, class T, class U, class F, class M>
-inline void Unary(const LocalTensor<T>& dst, const LocalTensor<U>& src, M mask, Times repeats,
-                  const UnaryRepeatParams& p, const F& compute, Site site) {
+inline void Unary(const LocalTensor<T>& dst, const LocalTensor<U>& src, M mask, AnyopTimes repeats,
+                  const UnaryRepeatParams& p, const F& compute, rt::Site site) {
   constexpr int kWidth = 256 / Widest({sizeof(T), sizeof(U)});
   RunOver<reads>(RepeatsOf(MaskOf<is_set>(mask, kWidth, site), repeats.Of(site), kWidth), site,
-                 compute, View<T>{dst, p.dstBlkStride, p.dstRepStride},
-                 View<U>{src, p.srcBlkStride, p.srcRepStride});
+                 compute, AnyopView<T>{dst, p.dstBlkStride, p.dstRepStride},
+                 AnyopView<U>{src, p.srcBlkStride, p.srcRepStride});
 }
 template <bool reads, class T, class U, class F>
 inline void UnaryCount(const LocalTensor<T>& dst, const LocalTensor<U>& src, std::int64_t count,
-                       const F& compute, Site site) {
+                       const F& compute, rt::Site site) {
   constexpr int kWidth = 256 / Widest({sizeof(T), sizeof(U)});
-  RunOver<reads>(CountOf(count, kWidth), site, compute, View<T>{dst}, View<U>{src});
+  RunOver<reads>(CountOf(count, kWidth), site, compute, AnyopView<T>{dst}, AnyopView<U>{src});
 }
 
 // What an instruction computes for each element, whose old value in the result it does not need.
 template <class E>
-struct Each {
+struct AnyopEach {
   template <class T>
   auto operator()(T, T a, T b) const {
     return E::Of(a, b);
@@ -56,11 +57,11 @@ struct Each {
   }
 };
 template <>
-struct IsBitwise<Each<element::And>> : std::true_type {};
+struct AnyopIsBitwise<AnyopEach<anyop_element::And>> : std::true_type {};
 template <>
-struct IsBitwise<Each<element::Or>> : std::true_type {};
+struct AnyopIsBitwise<AnyopEach<anyop_element::Or>> : std::true_type {};
 template <>
-struct IsBitwise<Each<element::Not>> : std::true_type {};
+struct AnyopIsBitwise<AnyopEach<anyop_element::Not>> : std::true_type {};
 
 // Name(dst, src0, src1) by count, by mask of lanes and by mask of bits. reads: whether dst is read,
 // too.
@@ -72,18 +73,19 @@ struct IsBitwise<Each<element::Not>> : std::true_type {};
   }                                                                                                \
   template <class T, bool isSetMask = true>                                                        \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
-                   const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,            \
+                   const LocalTensor<T>& src1, std::uint64_t mask, const AnyopTimes repeats,       \
                    const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
     Binary<isSetMask, reads>(dst, src0, src1, mask, repeats, p, F(), site);                        \
   }                                                                                                \
   template <class T, bool isSetMask = true>                                                        \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
-                   const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,          \
+                   const LocalTensor<T>& src1, std::uint64_t mask[], const AnyopTimes repeats,     \
                    const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
     Binary<isSetMask, reads>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p, \
                              F(), site);                                                           \
   }
-#define ANYOP_ASCEND_BINARY(Name) ANYOP_ASCEND_BINARY_BY(Name, false, Each<element::Name>)
+#define ANYOP_ASCEND_BINARY(Name) \
+  ANYOP_ASCEND_BINARY_BY(Name, false, AnyopEach<anyop_element::Name>)
 ANYOP_ASCEND_BINARY(Add)
 ANYOP_ASCEND_BINARY(Sub)
 ANYOP_ASCEND_BINARY(Mul)
@@ -96,22 +98,22 @@ ANYOP_ASCEND_BINARY(AddRelu)
 ANYOP_ASCEND_BINARY(SubRelu)
 #undef ANYOP_ASCEND_BINARY
 
-#define ANYOP_ASCEND_UNARY(Name)                                                               \
-  template <class T, bool isSetMask = true>                                                    \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                       \
-                   const std::int32_t& count, ANYOP_ASCEND_SITE) {                             \
-    UnaryCount<false>(dst, src, count, Each<element::Name>(), site);                           \
-  }                                                                                            \
-  template <class T, bool isSetMask = true>                                                    \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask,   \
-                   const Times repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {       \
-    Unary<isSetMask, false>(dst, src, mask, repeats, p, Each<element::Name>(), site);          \
-  }                                                                                            \
-  template <class T, bool isSetMask = true>                                                    \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask[], \
-                   const Times repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {       \
-    Unary<isSetMask, false>(dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,     \
-                            Each<element::Name>(), site);                                      \
+#define ANYOP_ASCEND_UNARY(Name)                                                                 \
+  template <class T, bool isSetMask = true>                                                      \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                         \
+                   const std::int32_t& count, ANYOP_ASCEND_SITE) {                               \
+    UnaryCount<false>(dst, src, count, AnyopEach<anyop_element::Name>(), site);                  \
+  }                                                                                              \
+  template <class T, bool isSetMask = true>                                                      \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask,     \
+                   const AnyopTimes repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {    \
+    Unary<isSetMask, false>(dst, src, mask, repeats, p, AnyopEach<anyop_element::Name>(), site); \
+  }                                                                                              \
+  template <class T, bool isSetMask = true>                                                      \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask[],   \
+                   const AnyopTimes repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {    \
+    Unary<isSetMask, false>(dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,       \
+                            AnyopEach<anyop_element::Name>(), site);                             \
   }
 ANYOP_ASCEND_UNARY(Exp)
 ANYOP_ASCEND_UNARY(Ln)
@@ -131,13 +133,13 @@ ANYOP_ASCEND_UNARY(Neg)
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint32_t count,  \
                    ANYOP_ASCEND_SITE) {                                                        \
     UnaryCount<false>(                                                                         \
-        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                   \
+        dst, src, count, [](T, T a) { return anyop_element::Name::Of(a); }, site);             \
   }                                                                                            \
   template <class T, bool isReuseSource = false>                                               \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                       \
                    const LocalTensor<std::uint8_t>&, std::uint32_t count, ANYOP_ASCEND_SITE) { \
     UnaryCount<false>(                                                                         \
-        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                   \
+        dst, src, count, [](T, T a) { return anyop_element::Name::Of(a); }, site);             \
   }
 ANYOP_ASCEND_FUNCTION(Sigmoid)
 ANYOP_ASCEND_FUNCTION(Silu)
@@ -166,28 +168,30 @@ ANYOP_ASCEND_FUNCTION(Frac)
 ANYOP_ASCEND_FUNCTION(Sign)
 #undef ANYOP_ASCEND_FUNCTION
 
-#define ANYOP_ASCEND_SCALAR(Name, Element)                                                        \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                          \
-                   const NotDeduced<T>& scalar, const std::int32_t& count, ANYOP_ASCEND_SITE) {   \
-    UnaryCount<false>(                                                                            \
-        dst, src, count, [scalar](T, T a) { return element::Element::Of(a, scalar); }, site);     \
-  }                                                                                               \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                          \
-                   const NotDeduced<T>& scalar, std::uint64_t mask, const Times repeats,          \
-                   const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
-    Unary<isSetMask, false>(                                                                      \
-        dst, src, mask, repeats, p, [scalar](T, T a) { return element::Element::Of(a, scalar); }, \
-        site);                                                                                    \
-  }                                                                                               \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                          \
-                   const NotDeduced<T>& scalar, std::uint64_t mask[], const Times repeats,        \
-                   const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
-    Unary<isSetMask, false>(                                                                      \
-        dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                            \
-        [scalar](T, T a) { return element::Element::Of(a, scalar); }, site);                      \
+#define ANYOP_ASCEND_SCALAR(Name, Element)                                                         \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                           \
+                   const AnyopNotDeduced<T>& scalar, const std::int32_t& count,                    \
+                   ANYOP_ASCEND_SITE) {                                                            \
+    UnaryCount<false>(                                                                             \
+        dst, src, count, [scalar](T, T a) { return anyop_element::Element::Of(a, scalar); },       \
+        site);                                                                                     \
+  }                                                                                                \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                           \
+                   const AnyopNotDeduced<T>& scalar, std::uint64_t mask, const AnyopTimes repeats, \
+                   const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {                                \
+    Unary<isSetMask, false>(                                                                       \
+        dst, src, mask, repeats, p,                                                                \
+        [scalar](T, T a) { return anyop_element::Element::Of(a, scalar); }, site);                 \
+  }                                                                                                \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                           \
+                   const AnyopNotDeduced<T>& scalar, std::uint64_t mask[],                         \
+                   const AnyopTimes repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {      \
+    Unary<isSetMask, false>(                                                                       \
+        dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                             \
+        [scalar](T, T a) { return anyop_element::Element::Of(a, scalar); }, site);                 \
   }
 ANYOP_ASCEND_SCALAR(Adds, Add)
 ANYOP_ASCEND_SCALAR(Muls, Mul)
@@ -199,97 +203,101 @@ ANYOP_ASCEND_SCALAR(ShiftRight, ShiftRight)
 #undef ANYOP_ASCEND_SCALAR
 
 // dst += src0 * src1.
-struct MultiplyAdd {
+struct AnyopMultiplyAdd {
   template <class T, class U>
   T operator()(T d, U a, U b) const {
-    return static_cast<T>(Wide<T>(d) + Wide<T>(Wide<U>(a)) * Wide<T>(Wide<U>(b)));
+    return static_cast<T>(AnyopWide<T>(d) +
+                          AnyopWide<T>(AnyopWide<U>(a)) * AnyopWide<T>(AnyopWide<U>(b)));
   }
 };
 template <class T, class U>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
                       const LocalTensor<U>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {
-  BinaryCount<true>(dst, src0, src1, count, MultiplyAdd(), site);
+  BinaryCount<true>(dst, src0, src1, count, AnyopMultiplyAdd(), site);
 }
 template <class T, class U, bool isSetMask = true>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
-                      const LocalTensor<U>& src1, std::uint64_t mask, const Times repeats,
+                      const LocalTensor<U>& src1, std::uint64_t mask, const AnyopTimes repeats,
                       const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
-  Binary<isSetMask, true>(dst, src0, src1, mask, repeats, p, MultiplyAdd(), site);
+  Binary<isSetMask, true>(dst, src0, src1, mask, repeats, p, AnyopMultiplyAdd(), site);
 }
 template <class T, class U, bool isSetMask = true>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
-                      const LocalTensor<U>& src1, std::uint64_t mask[], const Times repeats,
+                      const LocalTensor<U>& src1, std::uint64_t mask[], const AnyopTimes repeats,
                       const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
   Binary<isSetMask, true>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,
-                          MultiplyAdd(), site);
+                          AnyopMultiplyAdd(), site);
 }
 // dst = src0 * dst + src1; FusedMulAddRelu: no less than 0.
 template <bool is_relu>
-struct Fused {
+struct AnyopFused {
   template <class T>
   T operator()(T d, T a, T b) const {
-    const T value = element::Add::Of(element::Mul::Of(a, d), b);
-    return is_relu ? element::Relu::Of(value) : value;
+    const T value = anyop_element::Add::Of(anyop_element::Mul::Of(a, d), b);
+    return is_relu ? anyop_element::Relu::Of(value) : value;
   }
 };
-ANYOP_ASCEND_BINARY_BY(FusedMulAdd, true, Fused<false>)
-ANYOP_ASCEND_BINARY_BY(FusedMulAddRelu, true, Fused<true>)
+ANYOP_ASCEND_BINARY_BY(FusedMulAdd, true, AnyopFused<false>)
+ANYOP_ASCEND_BINARY_BY(FusedMulAddRelu, true, AnyopFused<true>)
 #undef ANYOP_ASCEND_BINARY_BY
 // dst += src * scalar.
 template <class T, class U, bool isSetMask = true>
-inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const NotDeduced<U>& scalar,
-                 const std::int32_t& count, ANYOP_ASCEND_SITE) {
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src,
+                 const AnyopNotDeduced<U>& scalar, const std::int32_t& count, ANYOP_ASCEND_SITE) {
   UnaryCount<true>(
-      dst, src, count, [scalar](T d, U a) { return MultiplyAdd()(d, a, scalar); }, site);
+      dst, src, count, [scalar](T d, U a) { return AnyopMultiplyAdd()(d, a, scalar); }, site);
 }
 template <class T, class U, bool isSetMask = true>
-inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const NotDeduced<U>& scalar,
-                 std::uint64_t mask, const Times repeats, const UnaryRepeatParams& p,
-                 ANYOP_ASCEND_SITE) {
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src,
+                 const AnyopNotDeduced<U>& scalar, std::uint64_t mask, const AnyopTimes repeats,
+                 const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {
   Unary<isSetMask, true>(
-      dst, src, mask, repeats, p, [scalar](T d, U a) { return MultiplyAdd()(d, a, scalar); }, site);
+      dst, src, mask, repeats, p, [scalar](T d, U a) { return AnyopMultiplyAdd()(d, a, scalar); },
+      site);
 }
 
 template <class T, bool isSetMask = true>
-inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar,
+inline void Duplicate(const LocalTensor<T>& dst, const AnyopNotDeduced<T>& scalar,
                       const std::int32_t& count, ANYOP_ASCEND_SITE) {
   RunVector(
-      CountOf(count, kLanes<T>), site, [scalar](T) { return scalar; }, View<T>{dst});
+      CountOf(count, kLanes<T>), site, [scalar](T) { return scalar; }, AnyopView<T>{dst});
 }
 template <class T, bool isSetMask = true>
-inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, std::uint64_t mask,
-                      const Times repeats, const std::uint16_t dstBlockStride,
-                      const std::uint8_t dstRepeatStride, ANYOP_ASCEND_SITE) {
+inline void Duplicate(const LocalTensor<T>& dst, const AnyopNotDeduced<T>& scalar,
+                      std::uint64_t mask, const AnyopTimes repeats,
+                      const std::uint16_t dstBlockStride, const std::uint8_t dstRepeatStride,
+                      ANYOP_ASCEND_SITE) {
   RunVector(
       RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats.Of(site), kLanes<T>), site,
-      [scalar](T) { return scalar; }, View<T>{dst, dstBlockStride, dstRepeatStride});
+      [scalar](T) { return scalar; }, AnyopView<T>{dst, dstBlockStride, dstRepeatStride});
 }
 template <class T, bool isSetMask = true>
-inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, std::uint64_t mask[],
-                      const Times repeats, const std::uint16_t dstBlockStride,
-                      const std::uint8_t dstRepeatStride, ANYOP_ASCEND_SITE) {
+inline void Duplicate(const LocalTensor<T>& dst, const AnyopNotDeduced<T>& scalar,
+                      std::uint64_t mask[], const AnyopTimes repeats,
+                      const std::uint16_t dstBlockStride, const std::uint8_t dstRepeatStride,
+                      ANYOP_ASCEND_SITE) {
   const std::uint64_t* bits = mask;
   RunVector(
       RepeatsOf(MaskOf<isSetMask>(bits, kLanes<T>, site), repeats.Of(site), kLanes<T>), site,
-      [scalar](T) { return scalar; }, View<T>{dst, dstBlockStride, dstRepeatStride});
+      [scalar](T) { return scalar; }, AnyopView<T>{dst, dstBlockStride, dstRepeatStride});
 }
 
 template <class T, bool isSetMask = true, class M>
-inline void CopyRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask, Times repeats,
-                        const CopyRepeatParams& p, Site site) {
+inline void CopyRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask,
+                        AnyopTimes repeats, const CopyRepeatParams& p, rt::Site site) {
   RunVector(
       RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats.Of(site), kLanes<T>), site,
-      [](T, T a) { return a; }, View<T>{dst, p.dstStride, p.dstRepeatSize},
-      View<T>{src, p.srcStride, p.srcRepeatSize});
+      [](T, T a) { return a; }, AnyopView<T>{dst, p.dstStride, p.dstRepeatSize},
+      AnyopView<T>{src, p.srcStride, p.srcRepeatSize});
 }
 template <class T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::uint64_t mask,
-                 const Times repeats, const CopyRepeatParams& p, ANYOP_ASCEND_SITE) {
+                 const AnyopTimes repeats, const CopyRepeatParams& p, ANYOP_ASCEND_SITE) {
   CopyRepeats<T, isSetMask>(dst, src, mask, repeats, p, site);
 }
 template <class T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::uint64_t mask[],
-                 const Times repeats, const CopyRepeatParams& p, ANYOP_ASCEND_SITE) {
+                 const AnyopTimes repeats, const CopyRepeatParams& p, ANYOP_ASCEND_SITE) {
   CopyRepeats<T, isSetMask>(dst, src, mask, repeats, p, site);
 }
 template <class T, bool isSetMask = true>
@@ -301,34 +309,35 @@ inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std
 
 // first, first + step, first + 2 * step, ...
 template <class T>
-inline void ArithProgression(const LocalTensor<T>& dst, const NotDeduced<T> first,
-                             const NotDeduced<T> step, const std::int32_t count,
+inline void ArithProgression(const LocalTensor<T>& dst, const AnyopNotDeduced<T> first,
+                             const AnyopNotDeduced<T> step, const std::int32_t count,
                              ANYOP_ASCEND_SITE) {
   std::int64_t i = 0;
   RunVector(
       CountOf(count, kLanes<T>), site,
       [&i, first, step](T) {
-        return static_cast<T>(Wide<T>(first) + Wide<T>(step) * static_cast<Wide<T>>(i++));
+        return static_cast<T>(AnyopWide<T>(first) +
+                              AnyopWide<T>(step) * static_cast<AnyopWide<T>>(i++));
       },
-      View<T>{dst});
+      AnyopView<T>{dst});
 }
 template <class T>
-inline void CreateVecIndex(const LocalTensor<T>& dst, const NotDeduced<T>& first,
+inline void CreateVecIndex(const LocalTensor<T>& dst, const AnyopNotDeduced<T>& first,
                            std::uint32_t count, ANYOP_ASCEND_SITE) {
   ArithProgression<T>(dst, first, T(1), static_cast<std::int32_t>(count), site);
 }
 template <class T>
-inline void Arange(const LocalTensor<T>& dst, const NotDeduced<T> first, const NotDeduced<T> step,
-                   const std::int32_t count, ANYOP_ASCEND_SITE) {
+inline void Arange(const LocalTensor<T>& dst, const AnyopNotDeduced<T> first,
+                   const AnyopNotDeduced<T> step, const std::int32_t count, ANYOP_ASCEND_SITE) {
   ArithProgression<T>(dst, first, step, count, site);
 }
 
 // dst = a + b computes over all elements of dst.
 template <class T, char op>
-struct TensorExpression {
+struct AnyopTensorExpression {
   const LocalTensor<T>& a;
   const LocalTensor<T>& b;
-  Site site;
+  rt::Site site;
 
   void Write(const LocalTensor<T>& dst) const {
     const auto count = static_cast<std::int32_t>(dst.GetSize());
@@ -340,11 +349,11 @@ struct TensorExpression {
     if constexpr (op == '|') Or(dst, a, b, count, site);
   }
 };
-#define ANYOP_ASCEND_OPERATOR(symbol, letter)                                   \
-  template <class T>                                                            \
-  inline TensorExpression<T, letter> operator symbol(const LocalTensor<T>& a,   \
-                                                     const LocalTensor<T>& b) { \
-    return {a, b, Site("", 0)};                                                 \
+#define ANYOP_ASCEND_OPERATOR(symbol, letter)                                        \
+  template <class T>                                                                 \
+  inline AnyopTensorExpression<T, letter> operator symbol(const LocalTensor<T>& a,   \
+                                                          const LocalTensor<T>& b) { \
+    return {a, b, rt::Site("", 0)};                                                  \
   }
 ANYOP_ASCEND_OPERATOR(+, '+')
 ANYOP_ASCEND_OPERATOR(-, '-')

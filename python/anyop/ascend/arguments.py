@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of kernels as texts: "f16[n, 64]", "out f32[n]", "n * 64", "struct u32 n, f32 0.5"."""
+"""Arguments of kernels as texts: "f16[n, 64]", "out f32[n]", "n * 64", "struct u32 n, f32 0.5",
+"list f16[8], n of f16[4]".
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ import numpy as np
 from anyop import _anyop
 from anyop.ascend.expressions import evaluate, whole
 from anyop.ascend.native import READ, WHOLE, WRITE
+from anyop.ascend.source import split
 
 Array = np.ndarray[Any, Any]
 DTYPES = {
@@ -25,6 +28,7 @@ DTYPES = {
 }  # fmt: skip
 _ACCESS = {"in": READ, "out": WRITE | WHOLE, "inout": READ | WRITE}
 _MOST_ELEMENTS = 2**32
+_MOST_ITEMS = 1024  # of a list of tensors
 _TENSOR = re.compile(r"(?:(in|out|inout)\s+)?(\w+)\s*\[([^\]]*)\]\s*(.*)", re.DOTALL)
 _FIELD = re.compile(r"(\w+)\s+(.+)", re.DOTALL)
 _LETTERS = {  # of parameters: the letter of Python's struct, and the type in C
@@ -37,12 +41,21 @@ _LETTERS = {  # of parameters: the letter of Python's struct, and the type in C
 
 @dataclass(frozen=True)
 class Memory:
-    """What a pointer points to, None for null, and how a kernel may touch it."""
+    """What a pointer points to, None for null, and how a kernel may touch it. items: the tensors of
+    a list, whose addresses are the last words of `array` once they have some; None: it is no list.
+    """
 
     array: Array | None
     access: int
     dtype: str = ""
     is_struct: bool = False
+    items: tuple[Memory, ...] | None = None
+
+    def is_output(self) -> bool:
+        """Whether the kernel has to write all of it."""
+        if self.items:
+            return all(item.is_output() for item in self.items)
+        return bool(self.access & WHOLE)
 
 
 def value_of(
@@ -80,7 +93,7 @@ def value_of(
 
 def check_struct(said: str, memory: Memory, struct_size: int) -> None:
     """Raises InvalidArgument where bytes are no struct of this size. Tensors may be several."""
-    if memory.array is None or not struct_size:
+    if memory.array is None or memory.items is not None or not struct_size:
         return
     there = memory.array.nbytes
     is_struct = memory.is_struct
@@ -97,18 +110,45 @@ def _memory(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Me
     if text.startswith("struct"):
         data = np.frombuffer(_struct(text, sizes), np.uint8).copy()
         return Memory(data, READ, "u8", is_struct=True)
+    if text.partition(" ")[0] == "list":
+        return list_of(text, sizes, rng)
+    return _tensor(text, sizes, rng)
+
+
+def list_of(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Memory:
+    """Words as kernels read them (anyop_ascend/tensor_list.h): where the addresses begin, rank and
+    sizes of each tensor, the addresses. "list 3 of f16[8], out f16[4]" has four tensors.
+    """
+    items = list[Memory]()
+    for part in map(str.strip, split(text.removeprefix("list"))):
+        number, separator, tensor = part.rpartition(" of ")
+        times = whole(number, sizes) if separator else 1
+        if not 0 <= times <= _MOST_ITEMS:
+            raise _anyop.InvalidArgument(
+                f"'{part}' is {times} tensors, but a list has 0 to {_MOST_ITEMS}."
+            )
+        items += [_tensor(tensor.strip(), sizes, rng) for _ in range(times)]
+    words = list[int]()
+    for i, item in enumerate(items):
+        shape = () if item.array is None else item.array.shape
+        words += [len(shape) | i << 32, *shape]
+    words = [8 * (1 + len(words)), *words, *(0 for _ in items)]
+    return Memory(np.array(words, np.uint64), READ, "u64", items=tuple(items))
+
+
+def _tensor(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Memory:
     found = _TENSOR.fullmatch(text)
     if not found:
         raise _anyop.InvalidArgument(
             f"'{text}' is no tensor, but the kernel takes a pointer here. Try 'f16[8, 64]', "
-            "'out f32[8]', 'struct u32 8', 'none'."
+            "'out f32[8]', 'list f16[8], f16[4]', 'struct u32 8', 'none'."
         )
     access, dtype, dims, fill = found.groups()
     if dtype not in DTYPES:
         raise _anyop.InvalidArgument(
             f"'{text}': there is no dtype {dtype}.{_anyop.did_you_mean(dtype, list(DTYPES))}"
         )
-    shape = tuple(whole(d, sizes) for d in dims.split(",") if d.strip())
+    shape = tuple(whole(d, sizes) for d in split(dims) if d.strip())
     if math.prod(shape) > _MOST_ELEMENTS:
         raise _anyop.InvalidArgument(f"'{text}' has the sizes {list(shape)}, which are too many.")
     if any(d < 0 for d in shape):
@@ -183,7 +223,7 @@ def from_bf16(bits: Array) -> Array:
 def _struct(text: str, sizes: Mapping[str, int]) -> bytes:
     """Fields as a compiler lays them out, with their natural alignment."""
     data, widest = b"", 1
-    for field in text.removeprefix("struct").split(","):
+    for field in split(text.removeprefix("struct")):
         found = _FIELD.fullmatch(field.strip())
         if not found or found[1] not in DTYPES:
             raise _anyop.InvalidArgument(

@@ -65,22 +65,24 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
     """
     unit = source.unit(list(kernels), settings.includes)
     # The headers of operators are in C++20.
-    standard = "-std=gnu++20" if source.is_of_operator else "-std=gnu++17"
+    standard = "-std=gnu++20" if source.is_of_operator(settings.folders) else "-std=gnu++17"
     return _compiled(source, unit, [standard, *_FLAGS, *_OPTIMIZE[checked]], settings)
 
 
 def find_kernels(source: Source, settings: Settings, named: Collection[str]) -> None:
     """Adds the kernels that macros and included files make, where there may be some: the text has
-    such a macro, or shows none of what is named. What the preprocessor refuses is told later, by
-    the compiler.
+    such a macro, or shows none of what is named. Takes away those that #if and its like leave out.
+    What the preprocessor refuses is told later, by the compiler.
     """
     shown = {kernel.name for kernel in source.declared}
     are_shown = shown and shown.issuperset(name.partition("<")[0] for name in named)
-    if are_shown and not source.makes_kernels():
+    others = not are_shown or source.makes_kernels()
+    if not others and not source.has_conditions():
         return
     with contextlib.suppress(_compiler.CannotBuildError, _compiler.SourceError):
         command = [_compiler.find_compiler(), "-std=gnu++17", *_search(source, settings)]
-        source.add(_preprocessed(command, source.traced()).decode(errors="replace"))
+        text = _preprocessed(command, source.traced()).decode(errors="replace")
+        source.add(text, others)
 
 
 def host_library(path: Path, settings: Settings) -> Path:
@@ -113,7 +115,7 @@ def _compiled(source: Source, unit: str, flags: list[str], settings: Settings) -
 
 def _search(source: Source, settings: Settings) -> list[str]:
     folders = [include_folder(), include_folder() / "stubs", source.path.parent, *settings.folders]
-    if source.is_of_operator:
+    if source.is_of_operator(settings.folders):
         folders.append(data_root() / "include")
     return [*(f"-I{folder}" for folder in folders), *(f"-D{define}" for define in settings.defines)]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,8 @@ _NO_CODE = re.compile(
     r"|(?<!\w)'(?:\\.|[^'\\\n])*'",  # not those of 1'000
     re.DOTALL,
 )
-_OF_OPERATOR = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"anyop/ascend\.h"', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_OF_OPERATOR = "anyop/ascend.h"
 _KERNEL = re.compile(
     r"((?:template\s*<[^;{}()]*>\s*)?)"
     r"((?:extern\s*\"C\"\s*|inline\s+|static\s+|__\w+__(?:\([^()]*\))?\s*|\[\s*aicore\s*\]\s*)+)"
@@ -28,6 +30,7 @@ _KERNEL = re.compile(
 )
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define\b", re.MULTILINE)
 _MAKES_KERNEL = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\.)*\b__global__\b", re.M | re.S)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|elif|else)", re.MULTILINE)
 _LEFT_OUT = re.compile(r"^[ \t]*#[ \t]*if[ \t]+0\b.*?^[ \t]*#[ \t]*(?:endif|else)\b", re.M | re.S)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _BRACE = re.compile(r"namespace\s+([\w:]+)\s*\{|[{}]")
@@ -56,8 +59,12 @@ class Source:
         self.text = _read(self.path)
         self.declared = _declared(self.text)
         self._is_expanded = False
-        # It has a kernel of an operator beside what launches it.
-        self.is_of_operator = bool(_OF_OPERATOR.search(_blanked(self.text, literals=False)))
+
+    def is_of_operator(self, folders: Sequence[Path] = ()) -> bool:
+        """Whether it has a kernel of an operator beside what launches it: it includes the header
+        of operators, itself or by a file beside it or in the folders.
+        """
+        return _includes_operator(self.path, self.text, folders, set())
 
     def kernels(self, wanted: tuple[str, ...] = ()) -> list[str]:
         """Names of the kernels to export: those asked for, or all that the text shows."""
@@ -87,12 +94,21 @@ class Source:
             f"{_BEGIN}\n{rewritten(self.text)}\n"
         )
 
-    def add(self, preprocessed: str) -> None:
-        """Kernels that macros make, from the preprocessed text of `traced`."""
-        found = _declared(preprocessed.partition(_BEGIN)[2])
-        known = {kernel.name for kernel in self.declared}
-        self.declared += tuple(kernel for kernel in found if kernel.name not in known)
-        self._is_expanded = True
+    def has_conditions(self) -> bool:
+        """Whether conditions of the preprocessor may leave kernels out, or choose one of two."""
+        return bool(_CONDITION.search(_blanked(self.text)))
+
+    def add(self, preprocessed: str, others: bool) -> None:
+        """Takes the kernels that are in the preprocessed text of `traced`: those that the text
+        shows, in their order, and the others, which macros and included files make.
+        """
+        there = {kernel.name: kernel for kernel in _declared(preprocessed.partition(_BEGIN)[2])}
+        shown = dict.fromkeys(kernel.name for kernel in self.declared)
+        names = [name for name in shown if name in there]
+        if others:
+            names += [name for name in there if name not in shown]
+            self._is_expanded = True
+        self.declared = tuple(there[name] for name in names)
 
     def has_macros(self) -> bool:
         """Whether kernels may be there that the text does not show."""
@@ -138,6 +154,19 @@ class Source:
         return f'#line 1 "{_quoted(self.path)}"\n{self.text}\n'
 
 
+def _includes_operator(path: Path, text: str, folders: Sequence[Path], seen: set[Path]) -> bool:
+    for name in _INCLUDE.findall(_blanked(text, literals=False)):
+        if name == _OF_OPERATOR:
+            return True
+        file = next((f / name for f in (path.parent, *folders) if (f / name).is_file()), None)
+        if file is None or file.resolve() in seen:
+            continue
+        seen.add(file.resolve())
+        if _includes_operator(file, file.read_text("utf-8", "replace"), folders, seen):
+            return True
+    return False
+
+
 def _quoted(path: Path) -> str:
     return str(path).replace("\\", "\\\\").replace('"', '\\"')
 
@@ -175,11 +204,23 @@ def _declared(text: str) -> tuple[Declared, ...]:
         if "__global__" not in kernel[2] + kernel[3]:
             continue
         parameters = " ".join(kernel[5].split())
-        each = parameters.split(",") if parameters not in ("", "void") else []
+        each = split(parameters) if parameters not in ("", "void") else []
         names, types = tuple(map(_name, each)), tuple(map(_type, each))
         name = "::".join([*_namespaces(bare[: kernel.start()]), kernel[4]])
         found.append(Declared(name, names, bool(kernel[1]), types))
     return tuple(found)
+
+
+def split(text: str) -> list[str]:
+    """At the commas that stand in no brackets, those of templates among them."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "<[({") - (char in ">])}")
+        if char == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
 
 
 def _blanked(text: str, literals: bool = True) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from anyop import _anyop
 from anyop.ascend.arguments import Memory
-from anyop.ascend.native import WHOLE, Runtime
+from anyop.ascend.native import Runtime
 
 # As ge::DataType has them.
 _NUMBERS = {
@@ -47,6 +47,7 @@ class _Tensor(ctypes.Structure):
         ("rank", ctypes.c_uint32),
         ("dims", ctypes.POINTER(ctypes.c_int64)),
         ("data", ctypes.c_void_p),
+        ("more", ctypes.c_uint32),
     )
 
 
@@ -89,12 +90,12 @@ def tile(
     tensors: Sequence[Memory],
     attributes: Mapping[str, Any],
 ) -> Tiled:
-    """Calls the tiling function. tensors: the kernel's, in order; an `out` is an output, every
-    other one an input. Raises InvalidArgument with what the runtime says.
+    """Calls the tiling function. tensors: the kernel's, in order; an `out` is an output, as a list
+    of `out` is, every other one an input. Raises InvalidArgument with what the runtime says.
     """
     ctypes.CDLL(library)  # tells the runtime of its functions
-    inputs = [_described(t) for t in tensors if not t.access & WHOLE]
-    outputs = [_described(t) for t in tensors if t.access & WHOLE]
+    inputs = [one for t in tensors if not t.is_output() for one in _described(t)]
+    outputs = [one for t in tensors if t.is_output() for one in _described(t)]
     given = [_attribute(name, value) for name, value in attributes.items()]
     room = ctypes.create_string_buffer(_CAPACITY)
     call = _Call(
@@ -112,12 +113,19 @@ def _array(kind: Any, items: list[Any]) -> Any:
     return (kind * max(1, len(items)))(*items)
 
 
-def _described(memory: Memory) -> _Tensor:
+def _described(memory: Memory) -> list[_Tensor]:
+    """A tensor, or those of a list; an absent one for an empty list."""
+    items = (memory,) if memory.items is None else memory.items
+    told = [_one(item, len(items) - 1 - i) for i, item in enumerate(items)]
+    return told or [_Tensor(_ABSENT, 0, None, None, 0)]
+
+
+def _one(memory: Memory, more: int) -> _Tensor:
     if memory.array is None:
-        return _Tensor(_ABSENT, 0, None, None)
+        return _Tensor(_ABSENT, 0, None, None, more)
     dims = (ctypes.c_int64 * max(1, memory.array.ndim))(*memory.array.shape)
     data = memory.array.ctypes.data_as(ctypes.c_void_p)
-    return _Tensor(_NUMBERS[memory.dtype], memory.array.ndim, dims, data)
+    return _Tensor(_NUMBERS[memory.dtype], memory.array.ndim, dims, data, more)
 
 
 def _attribute(name: str, value: Any) -> _Attribute:

@@ -12,8 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import anyop
 from anyop.ascend.arguments import Array, Memory, check_struct, from_bf16, value_of
 from anyop.ascend.native import READ, WRITE, Kernel, Runtime, kernels_of
 from anyop.ascend.places import located, told_of
+from anyop.ascend.placing import Part, parts_of, placed
 from anyop.ascend.tiling import tile
 
 TILED = ("workspace", "tiling")  # arguments that a tiling function makes
@@ -32,65 +32,6 @@ REPEATS = 30  # of a kernel that is timed
 # Behind arrays of a fast build: kernels that round sizes up to 32 bytes read there, where a device
 # has memory too.
 SLACK = 512
-
-
-class Call:
-    """Arguments in the runtime's memory, as a launch takes them."""
-
-    def __init__(self, runtime: Runtime, values: Sequence[Memory | bytes], slack: int) -> None:
-        self._runtime, self._arrays = runtime, list[tuple[int, Array] | None]()
-        self._kept: list[Any] = []
-        for value in values:
-            self._arrays.append(self._place(value, slack))
-        pointers = [ctypes.cast(kept, ctypes.c_void_p) for kept in self._kept]
-        self.pointers = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
-
-    def _place(self, value: Memory | bytes, slack: int) -> tuple[int, Array] | None:
-        if isinstance(value, bytes):
-            self._kept.append(ctypes.create_string_buffer(value, len(value)))
-            return None
-        if value.array is None:
-            self._kept.append(ctypes.pointer(ctypes.c_void_p()))
-            return None
-        array = np.ascontiguousarray(value.array)
-        at = self._runtime.allocate(array.nbytes + slack)
-        ctypes.memmove(at, array.ctypes.data, array.nbytes)
-        self._kept.append(ctypes.pointer(ctypes.c_void_p(at)))
-        return at, array
-
-    def declare(self, names: Sequence[str], values: Sequence[Memory | bytes]) -> None:
-        for name, place, value in zip(names, self._arrays, values, strict=True):
-            if place is not None and isinstance(value, Memory):
-                self._runtime.declare(place[0], place[1].nbytes, name, value.access)
-
-    def fetch(self) -> list[Array | None]:
-        """The arrays as they are now."""
-        fetched: list[Array | None] = []
-        for place in self._arrays:
-            array = None if place is None else place[1].copy()
-            if place is not None and array is not None:
-                ctypes.memmove(array.ctypes.data, place[0], array.nbytes)
-            fetched.append(array)
-        return fetched
-
-    def release(self) -> None:
-        for place in self._arrays:
-            if place is not None:
-                self._runtime.release(place[0])
-
-
-@contextmanager
-def placed(
-    runtime: Runtime, names: Sequence[str], values: Sequence[Memory | bytes], slack: int
-) -> Iterator[Call]:
-    """A call whose arguments the runtime knows, for as long as it is used."""
-    runtime.clear()
-    call = Call(runtime, values, slack)
-    try:
-        call.declare(names, values)
-        yield call
-    finally:
-        call.release()
 
 
 @dataclass(frozen=True)
@@ -143,13 +84,13 @@ def check(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str,
     with told_of(task["soc_place"]):
         runtime.configure(task["soc"], task["strict"])
     launch = launch_of(runtime, kernel, task, one)
-    values = launch.values
+    parts = parts_of(task["names"], launch.values)
     runtime.configure(task["soc"], task["strict"], task["max_steps"], one["seed"], launch.key)
-    with placed(runtime, task["names"], values, 0) as call:
+    with placed(runtime, parts, 0) as call:
         ended = not runtime.launch(kernel, launch.blocks, call.pointers)
         findings = [located(row) for row in runtime.findings()]
         if not ended:
-            save(task, values, call.fetch())
+            save(task, parts, call.fetch())
         return {"findings": findings, "was_ended": ended, "blocks": launch.blocks}
 
 
@@ -158,26 +99,26 @@ def timed(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str,
     with told_of(task["soc_place"]):
         runtime.configure(task["soc"], False)
     launch = launch_of(runtime, kernel, task, one)
-    values = launch.values
+    parts = parts_of(task["names"], launch.values)
     runtime.configure(task["soc"], False, 0, 0, launch.key)
-    with placed(runtime, task["names"], values, SLACK) as call:
+    with placed(runtime, parts, SLACK) as call:
         runtime.launch(kernel, launch.blocks, call.pointers)
         if findings := runtime.findings():  # few are looked for without checks
             return {"findings": [located(row) for row in findings]}
         results = call.fetch()
-        save(task, values, results)
+        save(task, parts, results)
         least = float("inf")
         for _ in range(REPEATS):
             start = time.perf_counter_ns()
             runtime.launch(kernel, launch.blocks, call.pointers)
             least = min(least, time.perf_counter_ns() - start)
         rows = [
-            describe(name, value, array)
-            for name, value, array in zip(task["names"], values, results, strict=True)
-            if isinstance(value, Memory)
-            and value.access & WRITE
+            describe(part.name, part.value, array)
+            for part, array in zip(parts, results, strict=True)
+            if isinstance(part.value, Memory)
+            and part.value.access & WRITE
             and array is not None
-            and value is not launch.workspace
+            and part.value is not launch.workspace
         ]
         return {"results": rows, "us": least / 1e3}
 
@@ -195,20 +136,21 @@ def describe(name: str, value: Memory, array: Array) -> dict[str, Any]:
     }
 
 
-def save(task: dict[str, Any], values: Sequence[Memory | bytes], arrays: Sequence[Any]) -> None:
-    """Arrays before and after, as NumPy reads them; bfloat16 as f32."""
+def save(task: dict[str, Any], parts: Sequence[Part], arrays: Sequence[Any]) -> None:
+    """Arrays before and after, as NumPy reads them; bfloat16 as f32. Of a list its tensors."""
     if not task["save"]:
         return
     folder = Path(task["save"])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, value, after in zip(task["names"], values, arrays, strict=True):
-        if not isinstance(value, Memory) or value.array is None:
+    for part, after in zip(parts, arrays, strict=True):
+        value = part.value
+        if not isinstance(value, Memory) or value.array is None or value.items is not None:
             continue
         is_result = bool(value.access & WRITE)
         array = after if is_result else value.array
         if value.dtype == "bf16":
             array = from_bf16(array)
-        np.save(folder / f"{name}.npy", array)
+        np.save(folder / f"{part.name}.npy", array)
 
 
 def main() -> None:

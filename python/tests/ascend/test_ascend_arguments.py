@@ -42,6 +42,33 @@ def test_tensors_have_a_type_sizes_access_and_contents():
     assert value_of("none", "p", 8, {}, RNG).array is None
 
 
+def test_a_list_has_tensors_behind_words_that_describe_them():
+    text = "list f16[n, min(2, n)], 2 of out f32[4], inout i64[] zeros"
+    memory = value_of(text, "p", 8, {"n": 3}, RNG, 12)  # kernels may read it as a struct of theirs
+    assert [item.array.shape for item in memory.items] == [(3, 2), (4,), (4,), ()]
+    assert [item.access for item in memory.items] == [READ, WRITE | WHOLE, WRITE | WHOLE, 3]
+    assert memory.array.tolist() == [72, 2, 3, 2, 1 | 1 << 32, 4, 1 | 2 << 32, 4, 3 << 32, *[0] * 4]
+    assert memory.access == READ and not memory.is_output()
+    assert value_of("list 2 of out f16[1]", "p", 8, {}, RNG).is_output()
+    none = value_of("list 0 of f16[8]", "p", 8, {}, RNG)
+    assert none.items == () and none.array.tolist() == [8] and not none.is_output()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("list", "'' is no tensor"),
+        ("list f16[8],", "'' is no tensor"),
+        ("list 2 of none", "'none' is no tensor"),
+        ("list f61[8]", "'f61[8]': there is no dtype f61. Did you mean 'f16'?"),
+        ("list n - 4 of f16[8]", "'n - 4 of f16[8]' is -1 tensors, but a list has 0 to 1024."),
+        ("list m of f16[8]", "'m' is no number: m is no size (known: n)."),
+    ],
+)
+def test_wrong_lists_are_refused(text, said):
+    assert refusal(value_of, text, "p", 8, {"n": 3}, RNG).startswith(said)
+
+
 def test_files_are_read_and_have_to_fit(tmp_path):
     np.save(tmp_path / "x.npy", np.full((2, 2), 1.5))
     x = value_of(f"f16[2, 2] {tmp_path}/x.npy", "p", 8, {}, RNG)
@@ -71,6 +98,8 @@ def test_numbers_are_passed_as_the_kernel_has_them(letter, text, code, value):
 def test_structs_are_laid_out_as_a_compiler_does():
     text = "struct u8 1, u32 n, u16 7, f64 0.5"
     assert value_of(text, "t", 24, {"n": 9}, RNG) == struct.pack("@BIHd", 1, 9, 7, 0.5)
+    text = "struct u32 min(n, max(1, 2)), u32 n"
+    assert value_of(text, "t", 8, {"n": 9}, RNG) == struct.pack("<II", 2, 9)
     memory = value_of("struct u32 1, u8 2", "p", 8, {}, RNG)
     assert memory.array.tobytes() == struct.pack("<IB3x", 1, 2) and memory.access == READ
     assert refusal(value_of, "struct u32 1", "t", 8, {}, RNG) == (
@@ -95,7 +124,7 @@ def test_a_struct_in_memory_has_the_size_of_the_kernels():
     ("letter", "text", "said"),
     [
         ("p", "3", "'3' is no tensor, but the kernel takes a pointer here. Try 'f16[8, 64]', "
-                   "'out f32[8]', 'struct u32 8', 'none'."),
+                   "'out f32[8]', 'list f16[8], f16[4]', 'struct u32 8', 'none'."),
         ("p", "f61[8]", "'f61[8]': there is no dtype f61. Did you mean 'f16'?"),
         ("p", "f16[0 - 8]", "'f16[0 - 8]' has the sizes [-8], but none may be < 0."),
         ("p", "f16[8] wild", "'wild' is no way to fill a tensor. Try normal, uniform, zeros, ones, "

@@ -162,7 +162,7 @@ def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, opt
     [
         (
             "  if (GetBlockIdx()) SyncAll();",
-            "one: 1 blocks wait for ever: block 1 in SyncAll at kernel.cpp:4. 1 block has returned "
+            "one: 1 block waits for ever: block 1 in SyncAll at kernel.cpp:4. 1 block has returned "
             "before it: 0. Try `anyop ascend check`, which says where.",
         ),
         (
@@ -221,6 +221,33 @@ def test_a_struct_of_another_size_is_told_with_both(tmp_path):
             assert same["text"] == found["text"]  # the struct has its author's name
 
 
+def test_each_tensor_of_a_list_has_its_own_size(tmp_path):
+    kernels = ROOT / "python" / "tests" / "ascend" / "kernels" / "lists.cpp"
+    path = written(tmp_path, kernels.read_text())
+    (tmp_path / "kernel.toml").write_text(
+        '[add_list]\nblocks = "min(n, 3)"\nsizes = { n = "1..9", d = "1..99", k = "1..5" }\n'
+        '[add_list.arguments]\ninputs = "list k of f32[n, d], f32[n, d] ones"\n'
+        'y = "out f32[n, d]"\n'
+    )
+    told = anyop("check", path, "--kernel", "add_list", "--strict", "--fuzz", "12").stdout
+    assert told == "add_list: 13 calls, 0 errors\n"
+    short = ["--kernel", "add_list", "--arg", "inputs=list f32[n, d], f32[1, d]", "--size", "n=1"]
+    assert findings(path, *short, status=0) == []
+    found = findings(path, *short[:-1], "n=2", "--size", "d=8")
+    assert [f["text"] for f in found if f["kind"] == "gm-out-of-bounds"] == [
+        "kernel.cpp:28 reads bytes 32 to 64 of 'inputs[1]', which has 32"
+    ]
+    run = ["--kernel", "add_list", "--arg", "inputs=list f32[1, 1], f32[1, 1]"]
+    told = anyop("run", path, *run, "--size", "n=1", "--size", "d=1", "--save", tmp_path).stdout
+    assert "  y: f32[1, 1] = " in told and "inputs" not in told
+    assert np.load(tmp_path / "inputs[1].npy").shape == (1, 1)
+    given = ["--kernel", "split", "--blocks", "2", "--arg", "x=f16[2, 16]", "--arg"]
+    [missing] = findings(path, *given, "outputs=list 3 of out f16[16]")
+    assert "output 'outputs[2]' are never written" in missing["text"]
+    [beyond] = findings(path, "--kernel", "add_list", "--arg", "inputs=f32[n, d]")
+    assert beyond["kind"] == "tensor-list" and "'inputs' is no list of tensors" in beyond["text"]
+
+
 def test_an_instruction_that_the_chip_lacks_is_an_error(tmp_path):
     path = EXAMPLES / "silu_and_mul.cpp"
     found = [f for f in findings(path, "--soc", "ascend310p") if f["kind"] == "not-on-soc"]
@@ -272,6 +299,13 @@ def test_kernels_that_macros_make_are_found_with_their_parameters(tmp_path):
     (tmp_path / "other.toml").write_text(tables.replace("put_half", "put_hlaf"))
     said = anyop("check", tmp_path / "other.cpp", status=1).stderr
     assert "[put_hlaf] is no kernel of other.cpp. Did you mean 'put_half'?" in said
+
+
+def test_a_scalar_is_no_tensor_of_one_element(tmp_path):
+    text = HEAD + 'extern "C" __global__ __aicore__ void f(__gm__ float* y) { y[0] = 3; }\n'
+    path = written(tmp_path, text)
+    told = anyop("run", path, "--arg", "y=out f32[]", "--save", tmp_path).stdout
+    assert "  y: f32[] = 3, ..." in told and np.load(tmp_path / "y.npy").shape == ()
 
 
 def test_a_template_is_a_kernel_with_its_arguments(tmp_path):

@@ -91,6 +91,10 @@ def blocks(a: Arrays) -> dict[str, tuple[Array, float]]:
     return {"y": (total, 1e-5), "z": (np.add.outer(np.arange(4.0), total), 1e-5)}
 
 
+def add_list(a: Arrays) -> dict[str, tuple[Array, float]]:
+    return {"y": (sum(a[f"inputs[{i}]"].astype(float) for i in range(4)), 1e-5)}
+
+
 EXAMPLES = {
     "softmax": Example(("x=f32[5, 77]", "y=out f32[5, 77]", "5", "77"), softmax, 3),
     "layer_norm": Example(
@@ -127,8 +131,16 @@ EXAMPLES = {
         blocks,
         4,
     ),
+    "add_list": Example(
+        ("inputs=list 3 of f32[5, 77], f32[5, 77] ones", "y=out f32[5, 77]"), add_list, 3
+    ),
+    "split": Example(
+        ("x=f16[4, 16]", "outputs=list 4 of out f16[16]"),
+        lambda a: {f"outputs[{i}]": (a["x"][i], 0) for i in range(4)},
+        4,
+    ),
 }
-OFTEN = ("masks", "topk")
+OFTEN = ("masks", "topk", "add_list", "split")
 
 
 @pytest.mark.parametrize(

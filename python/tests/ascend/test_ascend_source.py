@@ -3,6 +3,7 @@
 
 import anyop
 import pytest
+from anyop.ascend.build import Settings, find_kernels
 from anyop.ascend.source import Source, rewritten
 
 
@@ -29,6 +30,49 @@ def test_kernels_and_their_parameters_are_found(tmp_path):
     assert found.kernels() == ["first", "second"]
     assert found.names("first") == ("x", "y", "n")
     assert found.names("second") == ("", "n", "eps")
+
+
+def test_commas_in_brackets_are_between_no_parameters(tmp_path):
+    text = (
+        "__global__ __aicore__ void f(GM_ADDR x, std::array<int, 3> sizes = {1, 2, 3}, int n) {}\n"
+    )
+    assert source(tmp_path, text).names("f") == ("x", "sizes", "n")
+
+
+def test_a_kernel_of_an_operator_may_include_its_header_by_another(tmp_path):
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "all.h").write_text('#include "rest.h"\n#include "all.h"\n')
+    rest = tmp_path / "common" / "rest.h"
+    rest.write_text('// #include "anyop/ascend.h"\n')
+    text = '#include "common/all.h"\n' + KERNEL.format("f")
+    assert not source(tmp_path, text).is_of_operator()
+    rest.write_text('#include "anyop/ascend.h"\n')
+    assert source(tmp_path, text).is_of_operator()
+    text = text.replace("common/all.h", "all.h")
+    assert not source(tmp_path, text).is_of_operator()
+    assert source(tmp_path, text).is_of_operator([tmp_path / "common"])
+
+
+CONDITIONS = """#include "kernel_operator.h"
+#if defined(DTYPE_X) && DTYPE_X == 2
+__global__ __aicore__ void f(GM_ADDR x, int a) {}
+#else
+__global__ __aicore__ void f(GM_ADDR x, GM_ADDR y, float b) {}
+#endif
+#ifdef NEVER
+__global__ __aicore__ void g(GM_ADDR x) {}
+#endif
+__global__ __aicore__ void h(GM_ADDR x) {}
+"""
+
+
+def test_kernels_are_those_that_conditions_leave(tmp_path):
+    found = source(tmp_path, CONDITIONS)
+    find_kernels(found, Settings(), ())
+    assert found.kernels() == ["f", "h"] and found.names("f") == ("x", "y", "b")
+    found = source(tmp_path, CONDITIONS)
+    find_kernels(found, Settings(defines=("DTYPE_X=2", "NEVER")), {"f"})
+    assert found.kernels() == ["f", "g", "h"] and found.names("f") == ("x", "a")
 
 
 def test_kernels_in_comments_and_literals_are_none(tmp_path):
@@ -60,8 +104,8 @@ def test_what_looks_like_a_launch_in_a_comment_or_a_literal_stays():
 
 
 def test_what_a_file_says_of_operators_is_no_include_in_a_comment(tmp_path):
-    assert not source(tmp_path, '// #include "anyop/ascend.h"\n').is_of_operator
-    assert source(tmp_path, '#include "anyop/ascend.h"\n').is_of_operator
+    assert not source(tmp_path, '// #include "anyop/ascend.h"\n').is_of_operator()
+    assert source(tmp_path, '#include "anyop/ascend.h"\n').is_of_operator()
 
 
 def test_templates_are_exported_by_what_they_are_asked_with(tmp_path):

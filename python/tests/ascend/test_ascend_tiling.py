@@ -83,3 +83,48 @@ def test_attributes_of_a_kernel_without_one_are_refused():
     kernel = EXAMPLE.parent / "ascend" / "add_custom.cpp"
     told = anyop("check", kernel, "--attr", "eps=1", status=2).stderr
     assert "Try --tiling FILE" in told
+
+
+LISTS = """#include "register/op_def_registry.h"
+#include "exe_graph/runtime/tiling_context.h"
+static ge::graphStatus Tile(gert::TilingContext* context) {
+  auto* data = context->GetTilingData<uint64_t>();
+  const auto* info = context->GetIrInputInstanceInfo(0);
+  *data = 0;
+  for (size_t i = 0; i < info->GetInstanceNum(); ++i)
+    *data += context->GetDynamicInputShape(0, i)->GetStorageShape().GetShapeSize();
+  context->SetBlockDim(info->GetInstanceNum());
+  return ge::GRAPH_SUCCESS;
+}
+class Count : public ops::OpDef {
+ public:
+  explicit Count(const char* name) : OpDef(name) {
+    this->Input("x").ParamType(ops::DYNAMIC).DataType({ge::DT_FLOAT16});
+    this->Output("y").ParamType(ops::REQUIRED).DataType({ge::DT_INT64});
+    this->AICore().SetTiling(Tile);
+  }
+};
+namespace ops { OP_ADD(Count); }
+"""
+COUNTS = """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void count(GM_ADDR x, GM_ADDR y, GM_ADDR tiling) {
+  AscendC::GlobalTensor<int64_t> total, to;
+  total.SetGlobalBuffer((__gm__ int64_t*)tiling);
+  to.SetGlobalBuffer((__gm__ int64_t*)y);
+  if (AscendC::GetBlockIdx() == 0)
+    to.SetValue(0, total.GetValue(0) * 100 + AscendC::GetBlockNum());
+}
+"""
+
+
+def test_a_list_is_an_input_of_several_tensors(tmp_path):
+    (tmp_path / "host.cpp").write_text(LISTS)
+    kernel = tmp_path / "count.cpp"
+    kernel.write_text(COUNTS)
+    given = ["--tiling", tmp_path / "host.cpp", "--arg", "y=out i64[1]", "--arg", "tiling=tiling"]
+    lists = {"list f16[2, 3], f16[4]": 1002, "list 3 of f16[5]": 1503}
+    for text, wanted in lists.items():
+        anyop("run", kernel, *given, "--arg", f"x={text}", "--save", tmp_path / "saved")
+        assert np.load(tmp_path / "saved" / "y.npy") == [wanted]
+    told = anyop("check", kernel, *given, "--arg", "x=list f16[2], f32[2]", status=1).stderr
+    assert "'x' is DT_FLOAT, but its definition takes DT_FLOAT16." in " ".join(told.split())

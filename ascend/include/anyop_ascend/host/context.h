@@ -149,11 +149,28 @@ class TilingData {
   std::size_t bytes_ = 0;
 };
 
-// Tensors of a call, and what is common to all contexts.
+// Which tensors of a call are those of an argument: one, or several of a list.
+class AnchorInstanceInfo {
+ public:
+  AnchorInstanceInfo(std::size_t start, std::size_t count) : start_(start), count_(count) {}
+  std::size_t GetInstanceStart() const { return start_; }
+  std::size_t GetInstanceNum() const { return count_; }
+
+ private:
+  std::size_t start_;
+  std::size_t count_;
+};
+
+// Tensors of a call, and what is common to all contexts. Some functions count tensors, others
+// arguments of the operator.
 class TensorsOfCall {
  public:
   TensorsOfCall(const char* op, const anyop_ascend_tensor* tensors, std::size_t count) : op_(op) {
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0, begin = 0; i < count; ++i) {
+      if (!tensors[i].more) {
+        arguments_.emplace_back(begin, tensors[i].dtype < 0 ? 0 : i + 1 - begin);
+        begin = i + 1;
+      }
       Shape shape;
       for (std::uint32_t k = 0; k < tensors[i].rank; ++k) shape.AppendDim(tensors[i].dims[k]);
       const auto type = static_cast<ge::DataType>(tensors[i].dtype);
@@ -168,6 +185,15 @@ class TensorsOfCall {
   }
   const Tensor* tensor(std::size_t i) const { return Has(i) ? &all_[i].tensor : nullptr; }
   const char* op() const { return op_; }
+  std::size_t arguments() const { return arguments_.size(); }
+  const AnchorInstanceInfo* argument(std::size_t i) const {
+    return i < arguments_.size() ? &arguments_[i] : nullptr;
+  }
+  // The number of tensor k of argument i; of one that is not there, a number beyond all tensors.
+  std::size_t Of(std::size_t i, std::size_t k = 0) const {
+    const AnchorInstanceInfo* info = argument(i);
+    return info && k < info->GetInstanceNum() ? info->GetInstanceStart() + k : count();
+  }
 
  private:
   struct One {
@@ -180,6 +206,31 @@ class TensorsOfCall {
 
   const char* op_;
   std::deque<One> all_;
+  std::deque<AnchorInstanceInfo> arguments_;
+};
+
+class ComputeNodeInfo {
+ public:
+  explicit ComputeNodeInfo(const TensorsOfCall& inputs, const TensorsOfCall& outputs)
+      : inputs_(inputs), outputs_(outputs) {}
+  const char* GetNodeName() const { return inputs_.op(); }
+  const char* GetNodeType() const { return inputs_.op(); }
+  std::size_t GetIrInputsNum() const { return inputs_.arguments(); }
+  std::size_t GetIrOutputsNum() const { return outputs_.arguments(); }
+  std::size_t GetInputsNum() const { return inputs_.count(); }
+  std::size_t GetOutputsNum() const { return outputs_.count(); }
+  const AnchorInstanceInfo* GetInputInstanceInfo(std::size_t i) const {
+    return inputs_.argument(i);
+  }
+  const AnchorInstanceInfo* GetOutputInstanceInfo(std::size_t i) const {
+    return outputs_.argument(i);
+  }
+  const CompileTimeTensorDesc* GetInputTdInfo(std::size_t i) const { return inputs_.desc(i); }
+  const CompileTimeTensorDesc* GetOutputTdInfo(std::size_t i) const { return outputs_.desc(i); }
+
+ private:
+  const TensorsOfCall& inputs_;
+  const TensorsOfCall& outputs_;
 };
 
 class TilingContext {
@@ -193,20 +244,50 @@ class TilingContext {
         attributes_(std::move(attributes)),
         data_(call.data, call.capacity),
         compile_info_(compile_info) {}
+  TilingContext(const TilingContext&) = delete;
+  TilingContext& operator=(const TilingContext&) = delete;
 
   const char* GetNodeName() const { return inputs_.op(); }
   const char* GetNodeType() const { return inputs_.op(); }
   std::size_t GetComputeNodeInputNum() const { return inputs_.count(); }
   std::size_t GetComputeNodeOutputNum() const { return outputs_.count(); }
   const StorageShape* GetInputShape(std::size_t i) const { return inputs_.shape(i); }
-  const StorageShape* GetOptionalInputShape(std::size_t i) const { return inputs_.shape(i); }
-  const StorageShape* GetRequiredInputShape(std::size_t i) const { return inputs_.shape(i); }
+  const StorageShape* GetOptionalInputShape(std::size_t i) const {
+    return inputs_.shape(inputs_.Of(i));
+  }
+  const StorageShape* GetRequiredInputShape(std::size_t i) const {
+    return inputs_.shape(inputs_.Of(i));
+  }
   const CompileTimeTensorDesc* GetInputDesc(std::size_t i) const { return inputs_.desc(i); }
-  const CompileTimeTensorDesc* GetOptionalInputDesc(std::size_t i) const { return inputs_.desc(i); }
-  const CompileTimeTensorDesc* GetRequiredInputDesc(std::size_t i) const { return inputs_.desc(i); }
+  const CompileTimeTensorDesc* GetOptionalInputDesc(std::size_t i) const {
+    return inputs_.desc(inputs_.Of(i));
+  }
+  const CompileTimeTensorDesc* GetRequiredInputDesc(std::size_t i) const {
+    return inputs_.desc(inputs_.Of(i));
+  }
   const Tensor* GetInputTensor(std::size_t i) const { return inputs_.tensor(i); }
-  const Tensor* GetOptionalInputTensor(std::size_t i) const { return inputs_.tensor(i); }
-  const Tensor* GetRequiredInputTensor(std::size_t i) const { return inputs_.tensor(i); }
+  const Tensor* GetOptionalInputTensor(std::size_t i) const {
+    return inputs_.tensor(inputs_.Of(i));
+  }
+  const Tensor* GetRequiredInputTensor(std::size_t i) const {
+    return inputs_.tensor(inputs_.Of(i));
+  }
+  const StorageShape* GetDynamicInputShape(std::size_t i, std::size_t k) const {
+    return inputs_.shape(inputs_.Of(i, k));
+  }
+  const CompileTimeTensorDesc* GetDynamicInputDesc(std::size_t i, std::size_t k) const {
+    return inputs_.desc(inputs_.Of(i, k));
+  }
+  const Tensor* GetDynamicInputTensor(std::size_t i, std::size_t k) const {
+    return inputs_.tensor(inputs_.Of(i, k));
+  }
+  const AnchorInstanceInfo* GetIrInputInstanceInfo(std::size_t i) const {
+    return inputs_.argument(i);
+  }
+  const AnchorInstanceInfo* GetIrOutputInstanceInfo(std::size_t i) const {
+    return outputs_.argument(i);
+  }
+  const ComputeNodeInfo* GetComputeNodeInfo() const { return &node_; }
   const StorageShape* GetOutputShape(std::size_t i) const { return outputs_.shape(i); }
   const CompileTimeTensorDesc* GetOutputDesc(std::size_t i) const { return outputs_.desc(i); }
   const RuntimeAttrs* GetAttrs() const { return &attributes_; }
@@ -258,6 +339,7 @@ class TilingContext {
  private:
   TensorsOfCall inputs_;
   TensorsOfCall outputs_;
+  ComputeNodeInfo node_{inputs_, outputs_};
   RuntimeAttrs attributes_;
   TilingData data_;
   void* compile_info_;

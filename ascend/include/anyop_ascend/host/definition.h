@@ -71,12 +71,32 @@ struct Matched {
   const Parameter* parameter;
   ge::DataType type;
 };
-// Those before the first list of tensors, which takes an unknown number of them.
+// The tensors of each parameter; of a list it is all of them.
 inline void Match(const std::deque<Parameter>& known, const anyop_ascend_tensor* given,
                   std::uint32_t count, std::vector<Matched>& to) {
-  for (std::size_t i = 0; i < known.size() && i < count && !known[i].is_list; ++i) {
-    if (given[i].dtype >= 0) to.push_back({&known[i], static_cast<ge::DataType>(given[i].dtype)});
+  for (std::size_t i = 0, p = 0; i < count && p < known.size(); ++i) {
+    if (given[i].dtype >= 0) to.push_back({&known[p], static_cast<ge::DataType>(given[i].dtype)});
+    if (!given[i].more) ++p;
   }
+}
+inline std::size_t NumberOfArguments(const anyop_ascend_tensor* given, std::uint32_t count) {
+  return static_cast<std::size_t>(
+      std::count_if(given, given + count, [](const anyop_ascend_tensor& t) { return !t.more; }));
+}
+// Whether a list is given where the definition has one, and nowhere else.
+inline bool HasLists(const Definition& known, const anyop_ascend_tiling_call& call,
+                     std::string& why) {
+  for (std::size_t i = 0, p = 0; i < call.inputs && p < known.inputs.size(); ++i) {
+    if (!call.input[i].more) {
+      ++p;
+      continue;
+    }
+    if (known.inputs[p].is_list) continue;
+    why = "the input '" + known.inputs[p].name +
+          "' is no list of tensors by its definition. Try DYNAMIC, or one tensor";
+    return false;
+  }
+  return true;
 }
 
 inline std::string Shown(const std::vector<ge::DataType>& types) {
@@ -90,16 +110,20 @@ inline std::string Shown(const std::vector<ge::DataType>& types) {
   return out;
 }
 
-// Whether every REQUIRED input before the first list is given.
+// Whether every REQUIRED input is given.
 inline bool HasInputs(const Definition& known, const anyop_ascend_tiling_call& call,
                       std::string& why) {
-  for (std::size_t i = 0; i < known.inputs.size() && !known.inputs[i].is_list; ++i) {
-    const bool is_given = i < call.inputs && call.input[i].dtype >= 0;
-    if (is_given || !known.inputs[i].is_required) continue;
-    why = "the input '" + known.inputs[i].name +
-          "' is REQUIRED by its definition, but is not "
-          "given. Inputs are the tensors that are no `out`, in order";
-    return false;
+  std::size_t at = 0;  // of the first tensor of the argument
+  for (const Parameter& p : known.inputs) {
+    const bool is_given = at < call.inputs && call.input[at].dtype >= 0;
+    if (!is_given && p.is_required) {
+      why = "the input '" + p.name +
+            "' is REQUIRED by its definition, but is not "
+            "given. Inputs are the tensors that are no `out`, in order";
+      return false;
+    }
+    while (at < call.inputs && call.input[at].more) ++at;
+    ++at;
   }
   return true;
 }
@@ -110,7 +134,7 @@ inline bool HasTypes(const Definition& known, const anyop_ascend_tiling_call& ca
   std::vector<Matched> tensors;
   Match(known.inputs, call.input, call.inputs, tensors);
   // With another number of outputs an input is one of them, such as one that is written in place.
-  if (call.outputs == known.outputs.size()) {
+  if (NumberOfArguments(call.output, call.outputs) == known.outputs.size()) {
     Match(known.outputs, call.output, call.outputs, tensors);
   }
   std::vector<bool> columns;

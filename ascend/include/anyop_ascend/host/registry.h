@@ -69,7 +69,8 @@ class Function final : public TilingFunction {
   int Call(anyop_ascend_tiling_call& call) const override {
     gert::RuntimeAttrs attributes;
     std::string why;
-    if (!HasInputs(known_, call, why) || !HasTypes(known_, call, why))
+    if (!HasInputs(known_, call, why) || !HasLists(known_, call, why) ||
+        !HasTypes(known_, call, why))
       return FailTiling(op_.c_str(), why.c_str());
     if (!Order(known_, call, attributes, why)) return FailTiling(op_.c_str(), why.c_str());
     if (parse_) {
