@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_int8_quantized_packed: what linear_int8_quantized computes, with a weight that
-// pack_weight_int8 made.
+// linear_int8_quantized_packed: linear_int8_quantized with a weight of pack_weight_int8.
 //
 //   D[i, j] = sum_l (x[i, l] - x_zero[i]) * weight[j, l]
 //   y[i, j] = f32(D[i, j]) * weight_scale[j] * x_scale[i] + bias[j]
