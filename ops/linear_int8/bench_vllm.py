@@ -24,39 +24,30 @@ def product(side: Any, a: Any) -> Any:
     return run, a.y
 
 
-def product_with_zeros(side: Any, a: Any) -> Any:
-    t, number = side.torch, handler(side, a, has_zero=True)
-    adjusted = a.weight.sum(1, dtype=t.float32).mul(a.weight_scale)[None]  # as vLLM's Python does
-    q = t.empty_like(a.x, dtype=t.int8)
-    scale, zero = t.empty(len(a.x), 1), t.empty(len(a.x), 1, dtype=t.int32)
-
-    def run() -> None:
-        side.ops.dynamic_scaled_int8_quant(q, a.x, scale, zero)
-        side.ops.onednn_scaled_mm(a.y, q, scale, zero, adjusted, None, number)
-
+def of_bytes(side: Any, a: Any, is_dynamic: bool, has_zero: bool) -> Any:
+    """x is bytes. Of dynamic zero points vLLM's Python makes a part before."""
+    number, zero = handler(side, a, is_dynamic, has_zero), a.x_zero if has_zero else None
+    part = None
+    if is_dynamic and has_zero:
+        part = a.weight.sum(1, dtype=side.torch.float32).mul(a.weight_scale)[None]
+    run = partial(side.ops.onednn_scaled_mm, a.y, a.x, a.x_scale, zero, part, None, number)
     return run, a.y
+
+
+def dynamic(side: Any, a: Any) -> Any:
+    return of_bytes(side, a, True, False)
+
+
+def dynamic_with_zeros(side: Any, a: Any) -> Any:
+    return of_bytes(side, a, True, True)
 
 
 def static(side: Any, a: Any) -> Any:
-    t, number = side.torch, handler(side, a, is_dynamic=False)
-    q = t.empty_like(a.x, dtype=t.int8)
-
-    def run() -> None:
-        side.ops.static_scaled_int8_quant(q, a.x, a.x_scale, None)
-        side.ops.onednn_scaled_mm(a.y, q, a.x_scale, None, None, None, number)
-
-    return run, a.y
+    return of_bytes(side, a, False, False)
 
 
 def static_with_zero(side: Any, a: Any) -> Any:
-    t, number = side.torch, handler(side, a, is_dynamic=False, has_zero=True)
-    q = t.empty_like(a.x, dtype=t.int8)
-
-    def run() -> None:
-        side.ops.static_scaled_int8_quant(q, a.x, a.x_scale, a.x_zero)
-        side.ops.onednn_scaled_mm(a.y, q, a.x_scale, a.x_zero, None, None, number)
-
-    return run, a.y
+    return of_bytes(side, a, False, True)
 
 
 def quantized(side: Any, a: Any) -> Any:
