@@ -166,6 +166,11 @@ OpCall& OpCall::Word(std::string_view word) {
   return *this;
 }
 
+OpCall& OpCall::Type(at::ScalarType type) {
+  values_[n_++] = DTypeValue(DType(torch_host::DTypeOf(type)));
+  return *this;
+}
+
 OpCall& OpCall::Run() {
   TORCH_INTERNAL_ASSERT(n_ == op_.n_params + op_.n_results);
   static const HostName torch = InternHostName("torch");

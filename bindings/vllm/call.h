@@ -86,6 +86,7 @@ class OpCall {
   OpCall& Float(double f);
   OpCall& Bool(bool b);
   OpCall& Word(std::string_view word);
+  OpCall& Type(at::ScalarType type);
   OpCall& Run();
 
  private:

@@ -2,11 +2,8 @@
 // Rotary embedding, dense layers behind handles, and mixtures of experts, as vLLM calls them.
 #include <c10/util/accumulate.h>
 
-#include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
-
-#include "rows.h"
+#include "bytes.h"
+#include "matrices.h"
 #include "runtime/run/call.h"
 
 namespace anyop::vllm_host {
@@ -31,49 +28,6 @@ Lent HeadsOf(const char* op, const char* name, const at::Tensor& t, std::int64_t
   Refuse(op, std::string(name) + " is [" + sizes + "], but must be [tokens, heads * size] or " +
                  "[tokens, heads, size] with " + std::to_string(tokens) +
                  " tokens, as positions has, and heads of " + std::to_string(head_size) + ".");
-}
-
-// A linear layer's weight as our kernels read it, for as long as vLLM holds the handle.
-struct Matrix {
-  at::Tensor packed;
-  std::int64_t rows, columns;  // of the weight: features, then inputs
-};
-
-// Handles are numbers that are never given twice, so that one that was released is known as such.
-class Matrices {
- public:
-  std::int64_t Add(Matrix matrix) {
-    const std::unique_lock lock(mutex_);
-    matrices_.emplace(++last_, std::make_shared<const Matrix>(std::move(matrix)));
-    return last_;
-  }
-  std::shared_ptr<const Matrix> Get(const char* op, std::int64_t handle) {
-    const std::shared_lock lock(mutex_);
-    const auto found = matrices_.find(handle);
-    if (found == matrices_.end()) RefuseHandle(op, handle);
-    return found->second;
-  }
-  // A call that runs holds its matrix, which goes when the call has ended.
-  void Release(const char* op, std::int64_t handle) {
-    const std::unique_lock lock(mutex_);
-    if (!matrices_.erase(handle)) RefuseHandle(op, handle);
-  }
-
- private:
-  [[noreturn]] void RefuseHandle(const char* op, std::int64_t handle) const {
-    const bool was_there = handle >= 1 && handle <= last_;
-    Refuse(op, "the handle is " + std::to_string(handle) + ", but " +
-                   (was_there ? "that one was released." : "no matrix has that one.") +
-                   " Try one of create_onednn_mm_handler that is still held.");
-  }
-  std::shared_mutex mutex_;
-  std::unordered_map<std::int64_t, std::shared_ptr<const Matrix>> matrices_;
-  std::int64_t last_ = 0;
-};
-
-Matrices& TheMatrices() {
-  static auto& matrices = *new Matrices;  // released by Python, which ends last
-  return matrices;
 }
 
 // Features and inputs that lie together in a packed weight: the last two sizes that pack_weight's
@@ -167,38 +121,35 @@ c10::IValue CreateMatrix(const RowCall& a) {
 }
 
 c10::IValue MultiplyMatrix(const RowCall& a) {
-  const at::Tensor& handle = a[3].toTensor();
-  if (handle.scalar_type() != at::kLong || handle.numel() != 1) {
-    Refuse(a.name,
-           "handler_tensor must be one number of Long, which create_onednn_mm_handler gave.");
-  }
-  const auto matrix = TheMatrices().Get(a.name, *handle.const_data_ptr<std::int64_t>());
-  Lent c(a.name, "c", a[0].toTensor(), true), x(a.name, "a", a[1].toTensor());
-  if (x.rank() < 1 || x.size(x.rank() - 1) != matrix->columns) {
-    Refuse(a.name, "a has rows of " + std::to_string(x.rank() ? x.size(x.rank() - 1) : 1) +
-                       " elements, but the matrix behind the handle takes " +
-                       std::to_string(matrix->columns) + ".");
-  }
-  if (c.rank() < 1 || !c.MergeFirst(c.rank() - 1) || !x.MergeFirst(x.rank() - 1)) {
-    Refuse(a.name, "a or c is a view whose rows are no single dimension. Try contiguous().");
-  }
+  const auto matrix = TheMatrices().Get(a.name, a[3].toTensor(), false);
+  const MatrixOperands operands(a.name, *matrix, a[0].toTensor(), a[1].toTensor());
   OpCall call(a.op());
-  call.Tensor(x).Tensor(matrix->packed).Int(matrix->rows).Optional(a[2]);
-  call.Word("none").Word("same").Tensor(c).Run();
+  call.Tensor(operands.x).Tensor(matrix->packed).Int(matrix->rows).Optional(a[2]);
+  call.Word("none").Word("same").Tensor(operands.c).Run();
   return {};
 }
 
-// For vLLM until 0.28. vLLM reads the number of features from the result, so the result has the
-// sizes of the weight, over memory of all that pack_weight makes.
+// Whether this vLLM is one until 0.28, which reads the number of features from a packed weight. It
+// tells by a schema.
+bool ReadsPackedSizes() {
+  static const bool reads = [] {
+    const auto name = c10::OperatorName("_C::weight_packed_linear", "");
+    const auto found = c10::Dispatcher::singleton().findSchema(name);
+    return found && !found->schema().returns().empty();
+  }();
+  return reads;
+}
+
+// Where vLLM reads the number of features from the result, this has the sizes of the weight, over
+// memory of all that is packed. Of bytes it always does.
 c10::IValue ConvertWeightPacked(const RowCall& a) {
   const at::Tensor& weight = a[0].toTensor();
   Lent(a.name, "weight", weight).MustHaveRank(2, "[features, inputs]");
+  if (weight.scalar_type() == at::kChar) return PackBytes(a.op(1), weight);
   PackedSizes sizes(weight.sizes());
-  const at::Tensor packed =
-      at::detail::empty_cpu({sizes.elements()}, weight.scalar_type(), false, {});
-  DLTensor to;
-  torch_host::ViewTensor(packed, true, to);
-  OpCall(a.op()).Tensor(weight).Tensor(sizes.Give(to)).Run();
+  const at::Tensor packed = at::detail::empty_cpu(sizes.sizes(), weight.scalar_type(), false, {});
+  OpCall(a.op()).Tensor(weight).Written(packed).Run();
+  if (!ReadsPackedSizes()) return packed;
   return packed.as_strided(weight.sizes(), {weight.size(1), 1});
 }
 

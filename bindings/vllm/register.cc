@@ -19,8 +19,8 @@ namespace {
 
 // Null where no function has the name.
 Function FindFunction(std::string_view name) {
-  for (const auto& functions :
-       {AttentionFunctions(), LayerFunctions(), QuantizedFunctions(), SamplingFunctions()}) {
+  for (const auto& functions : {AttentionFunctions(), BytesFunctions(), LayerFunctions(),
+                                QuantizedFunctions(), SamplingFunctions()}) {
     for (const NamedFunction& f : functions) {
       if (name == f.name) return f.function;
     }

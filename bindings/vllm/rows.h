@@ -30,6 +30,7 @@ struct NamedFunction {
   Function function;
 };
 std::span<const NamedFunction> AttentionFunctions();
+std::span<const NamedFunction> BytesFunctions();
 std::span<const NamedFunction> LayerFunctions();
 std::span<const NamedFunction> QuantizedFunctions();
 std::span<const NamedFunction> SamplingFunctions();

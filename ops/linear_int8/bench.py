@@ -75,6 +75,65 @@ def quantized_cases() -> Iterator[Case]:
         )
 
 
+def in_bytes(a: Any, has_zero: bool) -> partial[Any]:
+    """x is bytes, the weight packed, its sums made before where there are zero points."""
+    weight, n = np.asarray(anyop.pack_weight_int8(a.weight)), len(a.weight)
+    sums = np.asarray(anyop.sum_weight_int8(a.weight)) if has_zero else None
+    zero = a.x_zero if has_zero else None
+    return partial(
+        anyop.linear_int8_quantized_packed,
+        *(a.x, a.x_scale, weight, n, a.weight_scale, None, "bf16", zero, sums),
+        out=a.y,
+    )
+
+
+def of_numpy_in_bytes(a: Any, has_zero: bool) -> Any:
+    weight = a.weight.astype(np.float32).T
+
+    def run() -> Any:
+        x = a.x.astype(np.float32) - (a.x_zero if has_zero else 0)
+        return x @ weight * a.x_scale * a.weight_scale
+
+    return run
+
+
+# What vLLM's handler is made for: how, its function, zero points, one scale for all rows.
+WAYS = (
+    ("dynamic", "dynamic", False, False),
+    ("dynamic, zero points", "dynamic_with_zeros", True, False),
+    ("static", "static", False, True),
+    ("static, zero point", "static_with_zero", True, True),
+)
+
+
+def cases_in_bytes() -> Iterator[Case]:
+    rng = np.random.default_rng(0)
+    for m, k, n in SIZES:
+        x = rng.integers(-127, 128, (m, k), np.int8)
+        weight = rng.integers(-127, 128, (n, k), np.int8)
+        y = np.empty((m, n), BF16)
+        for how, theirs, has_zero, is_static in WAYS:
+            numbers = (1,) if is_static else (m, 1)
+            yield Case(
+                f"i8 [{m},{k}]x[{n},{k}] to bf16, {how}",
+                {
+                    "x": x,
+                    "x_scale": np.full(numbers, 0.02, F32),
+                    "x_zero": np.full(numbers, -12, np.int32),
+                    "weight": weight,
+                    "weight_scale": np.full(n, k**-0.5 / 127, F32),
+                    "y": y,
+                },
+                ours=partial(in_bytes, has_zero=has_zero),
+                numpy=partial(of_numpy_in_bytes, has_zero=has_zero),
+                others={"vllm": theirs},
+                moved=x.nbytes + weight.nbytes + y.nbytes,
+                flops=2 * m * n * k,
+                rate="int8 dot",
+                tolerance=2e-2,
+            )
+
+
 def cases() -> Iterator[Case]:
     for m, k, n in SIZES:
         x = normal((m, k), BF16, 0)
@@ -100,3 +159,4 @@ def cases() -> Iterator[Case]:
                 tolerance=2e-2,
             )
     yield from quantized_cases()
+    yield from cases_in_bytes()

@@ -9,5 +9,8 @@ ANYOP_KERNEL(linear_int8_quantized){.workspace = kWorkspace<&BytesWorkspaceBytes
                                     .run = Bind<&RunLinearInt8Quantized<WideBytesMath>>()};
 ANYOP_KERNEL(linear_int8_packed){.workspace = kWorkspace<&PackedBytesWorkspaceBytes<WideBytesMath>>,
                                  .run = Bind<&RunLinearInt8Packed<WideBytesMath>>()};
+ANYOP_KERNEL(linear_int8_quantized_packed){
+    .workspace = kWorkspace<&PackedBytesWorkspaceBytes<WideBytesMath>>,
+    .run = Bind<&RunLinearInt8QuantizedPacked<WideBytesMath>>()};
 
 }  // namespace anyop::ops

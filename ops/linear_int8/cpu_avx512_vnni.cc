@@ -9,5 +9,8 @@ ANYOP_KERNEL(linear_int8_quantized){.workspace = kWorkspace<&BytesWorkspaceBytes
                                     .run = Bind<&RunLinearInt8Quantized<DotBytesMath>>()};
 ANYOP_KERNEL(linear_int8_packed){.workspace = kWorkspace<&PackedBytesWorkspaceBytes<DotBytesMath>>,
                                  .run = Bind<&RunLinearInt8Packed<DotBytesMath>>()};
+ANYOP_KERNEL(linear_int8_quantized_packed){
+    .workspace = kWorkspace<&PackedBytesWorkspaceBytes<DotBytesMath>>,
+    .run = Bind<&RunLinearInt8QuantizedPacked<DotBytesMath>>()};
 
 }  // namespace anyop::ops

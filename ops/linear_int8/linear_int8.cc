@@ -19,8 +19,9 @@ namespace anyop::ops {
 
 extern constinit const Op linear_int8{
     .signature =
-        "linear_int8(x: T[..., k], weight: i8[n, k], weight_scale: f32[n], bias: T[n]?) "
-        "-> (y: T[..., n]) where T in f32 | f16 | bf16, k >= 1, k <= 131071",
+        "linear_int8(x: T[..., k], weight: i8[n, k], weight_scale: f32[n], bias: U[n]?) "
+        "-> (y: T[..., n]) where T in f32 | f16 | bf16, U in f32 | f16 | bf16, k >= 1, "
+        "k <= 131071",
     .flops = "2 * rows(x) * n * k",
     .prepack =
         "packed = pack_weight_int8(weight); "

@@ -18,9 +18,9 @@ namespace anyop::ops {
 extern constinit const Op linear_int8_packed{
     .signature =
         "linear_int8_packed(x: T[..., k], packed: dense i8[n32, k4, 32, 4], features: int, "
-        "weight_scale: f32[features], bias: T[features]?) -> (y: T[..., features]) "
-        "where T in f32 | f16 | bf16, k >= 1, k <= 131071, n32 == ceil_div(features, 32), "
-        "k4 == ceil_div(k, 4)",
+        "weight_scale: f32[features], bias: U[features]?) -> (y: T[..., features]) "
+        "where T in f32 | f16 | bf16, U in f32 | f16 | bf16, k >= 1, k <= 131071, "
+        "n32 == ceil_div(features, 32), k4 == ceil_div(k, 4)",
     .flops = "2 * rows(x) * features * k",
 };
 

@@ -4,6 +4,8 @@
 #include "optest/optest.h"
 
 #include <cmath>
+#include <map>
+#include <string>
 
 namespace anyop::optest::linear_int8_test {
 namespace {
@@ -49,6 +51,24 @@ const OpTest kLinearInt8Packed{
               "rows = 520, k = 5, k4 = 2, features = 32, n32 = 1"},
 };
 TEST(LinearInt8Packed, MatchesItsReference) { CheckAll(kLinearInt8Packed); }
+
+const OpTest kLinearInt8QuantizedPacked{
+    .op = "linear_int8_quantized_packed",
+    .tolerance = OfEpilogue,
+    .row_invariant = true,
+    .sizes = {"rows = 1, k = 576, k4 = 144, features = 960, n32 = 30",
+              "rows = 16, k = 576, k4 = 144, features = 100, n32 = 4",
+              "rows = 7, k = 97, k4 = 25, features = 33, n32 = 2",
+              "rows = 5, k = 0, k4 = 0, features = 3, n32 = 1",
+              "rows = 520, k = 5, k4 = 2, features = 32, n32 = 1"},
+};
+TEST(LinearInt8QuantizedPacked, MatchesItsReference) { CheckAll(kLinearInt8QuantizedPacked); }
+
+const OpTest kSumWeightInt8{
+    .op = "sum_weight_int8",
+    .sizes = {"n = 100, k = 576", "n = 33, k = 131"},
+};
+TEST(SumWeightInt8, MatchesItsReference) { CheckAll(kSumWeightInt8); }
 
 const OpTest kPackWeightInt8{
     .op = "pack_weight_int8",
@@ -100,6 +120,101 @@ TEST(LinearInt8Packed, KeepsTheLargestSumsExact) {
       EXPECT_EQ(results.find("y")->second.Get(26), double(float(-128 * 127 * k * sign))) << kernel;
     }
   }
+}
+
+// A layer of bytes with a zero point of each row, or one for all; scales are 1.
+struct ZeroCase {
+  Array x, weight, zero;
+  Array scale() const {
+    return zero.shape().size() > 1 ? Array(DType::kF32, {x.shape()[0], 1}, {1}) : Ones(1);
+  }
+  // f(kernel, y) of every kernel: of the weight as it is, packed, and packed with its sums.
+  template <class F>
+  void ForEvery(F&& f) const {
+    const std::int64_t n = weight.shape()[0];
+    Call plain("linear_int8_quantized"), packed("linear_int8_quantized_packed");
+    plain.Set("weight", weight);
+    packed.Set("packed", Pack(weight)).Set("features", n);
+    for (Call* call : {&plain, &packed}) {
+      call->Set("x", x).Set("x_scale", scale()).Set("weight_scale", Ones(n));
+      call->Set("to", DType::kF32).Set("x_zero", zero);
+    }
+    Call sum("sum_weight_int8");
+    Call with_sums = packed;
+    with_sums.Set("weight_sum", sum.Set("weight", weight).Run()["sum"]);
+    for (Call* call : {&plain, &packed, &with_sums}) {
+      for (const auto& [kernel, results] : call->RunEveryKernel()) {
+        f(call->op().name + " " + kernel, results.find("y")->second);
+      }
+    }
+  }
+};
+
+TEST(LinearInt8Quantized, SubtractsZeroPointsAtTheEndsExactly) {
+  const std::int64_t k = 65535, zeros[] = {-128, 127, 128, -2147483648LL, 2147483647LL};
+  for (const int x : {-128, 127}) {
+    for (const int w : {-128, 127}) {
+      for (const std::int64_t rows : {5, 17}) {
+        Array zero(DType::kI32, {rows, 1});
+        for (std::int64_t i = 0; i < rows; ++i) zero.SetInt(i, zeros[i % 5]);
+        const ZeroCase layer{Array(DType::kI8, {rows, k}, {double(x)}),
+                             Array(DType::kI8, {3, k}, {double(w)}), zero};
+        layer.ForEvery([&](const std::string& how, const Array& y) {
+          for (std::int64_t i = 0; i < y.size(); ++i) {
+            ASSERT_EQ(y.Get(i), double(float(k * (x - zeros[i / 3 % 5]) * w))) << how << " " << i;
+          }
+        });
+      }
+    }
+  }
+}
+
+// The product alone is odd and beyond 2^24, which f32 has not; less the zero point's part it is -1.
+TEST(LinearInt8Quantized, RoundsAfterItHasSubtracted) {
+  const std::int64_t k = 1050;
+  Array x(DType::kI8, {1, k}, {127}), weight(DType::kI8, {1, k}, {127});
+  x.SetInt(0, 126), weight.SetInt(0, 1);
+  const ZeroCase layer{x, weight, Array(DType::kI32, {1}, {127})};
+  layer.ForEvery([](const std::string& how, const Array& y) { EXPECT_EQ(y.Get(0), -1) << how; });
+}
+
+TEST(LinearInt8Quantized, TakesOneScaleAndZeroPointForAllRows) {
+  for (const std::int64_t rows : {1, 5, 40}) {
+    Array each(DType::kI32, {rows, 1}, {-7});
+    ZeroCase layer{Bytes(rows, 70, 13), Bytes(35, 70, 89), each};
+    std::map<std::string, Array> wanted;
+    layer.ForEvery([&](const std::string& how, const Array& y) { wanted.emplace(how, y); });
+    layer.zero = Array(DType::kI32, {1}, {-7});
+    layer.ForEvery([&](const std::string& how, const Array& y) {
+      EXPECT_EQ(y, wanted.find(how)->second) << how;
+      EXPECT_EQ(y, wanted.begin()->second) << how;
+    });
+  }
+}
+
+TEST(LinearInt8Quantized, GivesTheBiasWhereTheScaleIsZero) {
+  Call call("linear_int8_quantized");
+  call.Set("x", Bytes(2, 37, 5)).Set("x_scale", Array(DType::kF32, {2, 1}, {0, 1}));
+  call.Set("weight", Bytes(3, 37, 11)).Set("weight_scale", Ones(3)).Set("to", DType::kF32);
+  call.Set("bias", Array(DType::kF32, {3}, {1, 2, 3}));
+  call.Set("x_zero", Array(DType::kI32, {2, 1}, {5, 5}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    const Array& y = results.find("y")->second;
+    for (std::int64_t j = 0; j < 3; ++j) EXPECT_EQ(y.Get(j), double(j + 1)) << kernel;
+    EXPECT_NE(y.Get(3), 1) << kernel;
+  }
+}
+
+TEST(LinearInt8Quantized, RefusesMoreTermsThanFitWithAZeroPoint) {
+  Call call("linear_int8_quantized");
+  call.Set("x", Array(DType::kI8, {1, 65536})).Set("weight", Array(DType::kI8, {1, 65536}));
+  call.Set("x_scale", Array(DType::kF32, {1, 1}, {1})).Set("weight_scale", Ones(1));
+  call.Set("to", DType::kF32);
+  EXPECT_NO_THROW(call.Run());
+  call.Set("x_zero", Array(DType::kI32, {1, 1}, {0}));
+  EXPECT_EQ(call.Refusal(),
+            "linear_int8_quantized: k <= 65535 or not given(x_zero) must hold, but x_zero is "
+            "i32[1, 1], k is 65536 (x is i8[1, 65536]).");
 }
 
 // Every number of rows from one block to several, against one row at a time, bit for bit; the two

@@ -27,6 +27,17 @@ def numpy_dynamic(a: Any) -> Any:
     return run
 
 
+def numpy_with_zeros(a: Any) -> Any:
+    def run() -> Any:
+        x = a.x.astype(F32)
+        low, high = x.min(-1, keepdims=True), x.max(-1, keepdims=True)
+        inverse = np.float32(255) / (high - low)
+        zero = np.rint(-128 - low * inverse)
+        return np.clip(np.rint(x * inverse) + zero, -128, 127).astype(np.int8)
+
+    return run
+
+
 def torch_static(t: TorchSide, a: Any) -> Any:
     def run(x: Any, scale: Any) -> Any:
         return (x.float() * (1 / scale)).round().clamp(-128, 127).to(t.torch.int8)
@@ -73,6 +84,20 @@ def cases() -> Iterator[Case]:
                 others_tolerance=1 / 127,  # it multiplies by a rounded inverse
                 moved=x.nbytes + q.nbytes,
                 flops=3 * x.size,
+                tolerance=0,
+            )
+            yield Case(
+                f"dynamic, zero points, {name} [{rows}, {d}]",
+                {
+                    "x": x,
+                    "out": (q, np.empty((rows, 1), F32), np.empty((rows, 1), np.int32)),
+                },
+                ours=lambda a: partial(anyop.quantize_int8_dynamic, a.x, True, "data", out=a.out),
+                numpy=numpy_with_zeros,
+                others={"vllm": "dynamic_with_zeros"},
+                others_tolerance=1 / 127,
+                moved=x.nbytes + q.nbytes,
+                flops=4 * x.size,
                 tolerance=0,
             )
         q = np.random.default_rng(0).integers(-127, 128, (rows, d), np.int8)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 
 #include "ops/common/elementwise/elementwise.h"
 #include "ops/common/quantize/int8.h"
@@ -23,8 +24,9 @@ void RunQuantizeInt8(const Context& ctx, const Tensor& x, const Tensor& scale,
   });
 }
 
-void RunQuantizeInt8Dynamic(const Context& ctx, const Tensor& x, bool asymmetric, const Tensor& q,
-                            const Tensor& scale, const Tensor& zero_point) {
+void RunQuantizeInt8Dynamic(const Context& ctx, const Tensor& x, bool asymmetric,
+                            std::string_view range, const Tensor& q, const Tensor& scale,
+                            const Tensor& zero_point) {
   VisitFloat(x.type(), [&](auto zero) {
     using T = decltype(zero);
     ctx.ForRows(
@@ -32,8 +34,9 @@ void RunQuantizeInt8Dynamic(const Context& ctx, const Tensor& x, bool asymmetric
         [&](std::int64_t r) {
           const T* row = x.base<const T>() + x.row_offset(r);
           std::int8_t* out = q.base<std::int8_t>() + q.row_offset(r);
-          const RowQuantization used = asymmetric ? QuantizeAsymmetric(row, x.row_size(), out)
-                                                  : QuantizeSymmetric(row, x.row_size(), out);
+          const std::int64_t d = x.row_size();
+          const RowQuantization used = asymmetric ? QuantizeAsymmetric(row, d, range == "data", out)
+                                                  : QuantizeSymmetric(row, d, out);
           scale.base<float>()[scale.row_offset(r)] = used.scale;
           if (asymmetric) {
             zero_point.base<std::int32_t>()[zero_point.row_offset(r)] = used.zero_point;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "anyop/op.h"
 
@@ -27,21 +28,40 @@ void Quantize(const Context&, const Tensor& x, const Tensor& scale, const Tensor
   }
 }
 
-void QuantizeDynamic(const Context&, const Tensor& x, bool asymmetric, const Tensor& q,
-                     const Tensor& scale, const Tensor& zero_point) {
+// The least and the largest of a row's numbers and `first`.
+struct Range {
+  float low, high;
+};
+Range RangeOf(const Tensor& x, std::int64_t row, Range first) {
+  for (std::int64_t j = 0; j < x.row_size(); ++j) {
+    const float v = float(Read(x, x.row_offset(row) + j));
+    if (v < first.low) first.low = v;
+    if (v > first.high) first.high = v;
+  }
+  return first;
+}
+
+void QuantizeDynamic(const Context&, const Tensor& x, bool asymmetric, std::string_view range_of,
+                     const Tensor& q, const Tensor& scale, const Tensor& zero_point) {
   for (std::int64_t i = 0; i < x.rows(); ++i) {
-    float low = 0, high = 0;
-    for (std::int64_t j = 0; j < x.row_size(); ++j) {
-      const float v = float(Read(x, x.row_offset(i) + j));
-      if (v < low) low = v;
-      if (v > high) high = v;
+    auto [low, high] = RangeOf(x, i, {0, 0});
+    float most = 127;
+    if (asymmetric && range_of == "data") {
+      constexpr float kInfinity = std::numeric_limits<float>::infinity();
+      const Range own = RangeOf(x, i, {kInfinity, -kInfinity});
+      const float steps = own.low * (255 / (own.high - own.low));
+      if (steps >= -4194304 && steps <= 4194304) {
+        low = own.low;
+        high = own.high;
+        most = kInfinity;
+      }
     }
     const float range = asymmetric ? high - low : std::max(high, -low);
     const float steps = asymmetric ? 255 : 127, r = steps / range;
     const bool is_infinite = std::isinf(low) || std::isinf(high);
     float zero = 0;
     if (asymmetric && !is_infinite) {
-      zero = std::min(std::nearbyint(-128 - (low == 0 ? 0 : low * r)), 127.0f);
+      zero = std::min(std::nearbyint(-128 - (low == 0 ? 0 : low * r)), most);
       zero_point.base<std::int32_t>()[zero_point.row_offset(i)] = std::int32_t(zero);
     } else if (asymmetric) {
       zero_point.base<std::int32_t>()[zero_point.row_offset(i)] = 0;

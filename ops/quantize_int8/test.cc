@@ -121,10 +121,10 @@ struct DynamicCase {
   double scale;
   int zero_point;
 };
-void ExpectDynamic(const DynamicCase& c, bool asymmetric) {
+void ExpectDynamic(const DynamicCase& c, bool asymmetric, const char* range = "zero") {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     Call call("quantize_int8_dynamic");
-    call.Set("x", Repeated(dtype, c.x, 21)).Set("asymmetric", asymmetric);
+    call.Set("x", Repeated(dtype, c.x, 21)).Set("asymmetric", asymmetric).Set("range", range);
     ForEveryKernel(call, [&](const Results& r) {
       ExpectRepeated(r.find("q")->second, c.q);
       EXPECT_EQ(r.find("scale")->second.Get(0), c.scale);
@@ -145,6 +145,37 @@ TEST(QuantizeInt8Dynamic, SpansTheLargestElement) {
   ExpectDynamic({{255, 254}, {127, 126}, 1, -128}, true);
 }
 
+TEST(QuantizeInt8Dynamic, LeavesOutTheZeroWhereTheDataSetTheRange) {
+  ExpectDynamic({{1, 2, 128, 256}, {-128, -127, -1, 127}, 1, -129}, true, "data");
+  ExpectDynamic({{-256, -128, -1}, {-128, 0, 127}, 1, 128}, true, "data");
+  ExpectDynamic({{-254, 1, 3, 127}, {-127, 0, 2, 64}, 2, 0}, false, "data");
+  ExpectDynamic({{-155, 0, 100}, {-128, 27, 127}, 1, 27}, true, "data");
+}
+
+TEST(QuantizeInt8Dynamic, KeepsTheZeroInARowOfOneValue) {
+  ExpectDynamic({{255}, {127}, 1, -128}, true, "data");
+  ExpectDynamic({{-255}, {-128}, 1, 127}, true, "data");
+  ExpectDynamic({{0, -0.0}, {-128, -128}, 1, -128}, true, "data");
+  ExpectDynamic({{kNan, kNan}, {-128, -128}, 1, -128}, true, "data");
+  ExpectDynamic({{kNan, 255}, {-128, 127}, 1, -128}, true, "data");
+}
+
+// Steps between 0 and the data that f32 counts, and one more.
+TEST(QuantizeInt8Dynamic, CountsStepsFarFromZero) {
+  for (const auto& [low, zero] : {std::pair<int, int>{1 << 22, -(1 << 22) - 128},
+                                  {-(1 << 22), (1 << 22) - 128},
+                                  {(1 << 22) + 1, 0}}) {
+    Call call("quantize_int8_dynamic");
+    call.Set("x", Repeated(DType::kF32, {double(low), double(low) + 255}, 40));
+    call.Set("asymmetric", true).Set("range", "data");
+    ForEveryKernel(call, [&, first = low, far = zero](const Results& r) {
+      const bool is_own = far != 0;
+      EXPECT_EQ(r.find("zero_point")->second.GetInt(0), is_own ? far : -128) << first;
+      ExpectRepeated(r.find("q")->second, {is_own ? -128 : 127, 127});
+    });
+  }
+}
+
 TEST(QuantizeInt8Dynamic, GivesARowOfZerosAScaleOfOne) {
   ExpectDynamic({{0, -0.0}, {0, 0}, 1, 0}, false);
   ExpectDynamic({{0, -0.0}, {-128, -128}, 1, -128}, true);
@@ -160,7 +191,10 @@ TEST(QuantizeInt8Dynamic, IgnoresNaN) {
 TEST(QuantizeInt8Dynamic, GivesZerosForARowWithAnInfinity) {
   for (const double infinity : {kInf, -kInf}) {
     for (const bool asymmetric : {false, true}) {
-      ExpectDynamic({{1, infinity, kNan, -5}, {0, 0, 0, 0}, kInf, 0}, asymmetric);
+      for (const char* range : {"zero", "data"}) {
+        ExpectDynamic({{1, infinity, kNan, -5}, {0, 0, 0, 0}, kInf, 0}, asymmetric, range);
+        ExpectDynamic({{infinity}, {0}, kInf, 0}, asymmetric, range);
+      }
     }
   }
 }

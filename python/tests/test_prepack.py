@@ -46,3 +46,23 @@ def test_frozen_words_are_packed_with_the_numbers_of_their_groups(has_zeros: boo
     assert text.count("anyop.linear_u4_packed(") == 1
     assert "pack_u4(" not in text and "pack_groups_u4(" not in text
     np.testing.assert_array_equal(graph(x), anyop.linear_u4(x, weight, scale, zero))
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_frozen_bytes_are_packed_with_the_sums_that_zero_points_need(has_zeros: bool) -> None:
+    random = np.random.default_rng(0)
+    weight = random.integers(-128, 128, (40, 67), dtype=np.int8)
+    scale = random.random(40, np.float32)
+    x = random.integers(-128, 128, (3, 67), dtype=np.int8)
+    x_scale, zero = random.random((3, 1), np.float32), np.array([[5], [-128], [127]], np.int32)
+
+    def run(x: Any, x_scale: Any, zero: Any = None) -> Any:
+        return anyop.linear_int8_quantized(x, x_scale, weight, scale, None, "f32", zero)
+
+    given = (x, x_scale, zero) if has_zeros else (x, x_scale)
+    types = ("i8[t, 67]", "f32[t, 1]", "i32[t, 1]")[: len(given)]
+    graph = anyop.graph(run, *types, frozen={"weight": weight, "scale": scale})
+    text = str(graph)
+    assert text.count("anyop.linear_int8_quantized_packed(") == 1
+    assert "pack_weight_int8(" not in text and "sum_weight_int8(" not in text
+    np.testing.assert_array_equal(graph(*given), run(*given))

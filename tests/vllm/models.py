@@ -6,6 +6,7 @@ A row is the name of a configuration of transformers and what differs from `COMM
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,9 +68,7 @@ MODELS = {
     "mixtral": Row("MixtralConfig", {"num_local_experts": 8, "num_experts_per_tok": 2}),
     "qwen3_moe": Row("Qwen3MoeConfig", {"head_dim": 32, **EXPERTS}),
     # Experts of a size that vLLM's own grouped kernels do not take.
-    "qwen3_moe_40": Row(
-        "Qwen3MoeConfig", {"head_dim": 32, **EXPERTS, "moe_intermediate_size": 40}
-    ),
+    "qwen3_moe_40": Row("Qwen3MoeConfig", {"head_dim": 32, **EXPERTS, "moe_intermediate_size": 40}),
     "gpt_oss_sinks": Row(
         "GptOssConfig",
         {"head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 48},
@@ -81,8 +80,13 @@ MODELS = {
     # Of the one size that vLLM's backends for latent attention take.
     "deepseek_v2_576": Row(
         "DeepseekV2Config",
-        {**DEEPSEEK, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "norm_topk_prob": False,
-         "topk_method": "group_limited_greedy"},
+        {
+            **DEEPSEEK,
+            "kv_lora_rank": 512,
+            "qk_rope_head_dim": 64,
+            "norm_topk_prob": False,
+            "topk_method": "group_limited_greedy",
+        },
     ),
     # vLLM reads two settings that transformers leaves out.
     "deepseek_v3": Row(
@@ -124,14 +128,17 @@ def make(name: str, folder: Path) -> None:
     model.save_pretrained(folder)
 
 
-def expected(folder: Path) -> list[list[int]]:
-    """What transformers continues each prompt with, each alone and without a cache."""
+def expected(folder: Path, prepare: Callable[[Any], None] = lambda model: None) -> list[list[int]]:
+    """What transformers continues each prompt with, each alone and without a cache. prepare:
+    changes the model before.
+    """
     import torch
     import transformers
 
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager"
     ).eval()
+    prepare(model)
     made = []
     with torch.no_grad():
         for prompt in prompts():

@@ -7,6 +7,7 @@ Weights are drawn as elements, zero points and scales, so that both are the same
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,36 +123,63 @@ def drawn(shape: tuple[int, int], form: Format, seed: int) -> Layer:
     return Layer(q, zero, scale, group)
 
 
-def make(name: str, folder: Path) -> None:
-    """folder/name is the checkpoint, folder/name_decoded the same model in f32."""
+# A layer's name and sizes -> its weight in f32, and its tensors in a checkpoint.
+Draw = Callable[[str, tuple[int, int]], "tuple[Any, dict[str, Any]]"]
+
+
+def save(
+    name: str,
+    folder: Path,
+    config: dict[str, Any],
+    draw: Draw,
+    rest: Callable[[Any], dict[str, Any]] = lambda model: {},
+) -> None:
+    """folder/name is the checkpoint, folder/name_decoded the same model in f32. rest: tensors of a
+    checkpoint that the whole model decides.
+    """
     import torch
     import transformers
     from safetensors.torch import save_file
 
-    form, decoded = FORMATS[name], folder / f"{name}_decoded"
+    decoded = folder / f"{name}_decoded"
     torch.manual_seed(1)
-    config = transformers.LlamaConfig(**{**models.COMMON, "head_dim": 32})
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    llama = transformers.LlamaConfig(**{**models.COMMON, "head_dim": 32})
+    model = transformers.AutoModelForCausalLM.from_config(llama, dtype=torch.float32).eval()
     tensors: dict[str, Any] = {}
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             layer, _, kind = key.rpartition(".")
             if layer.endswith(TARGETS):
-                seed = 1 if layer.endswith(("o_proj", "down_proj")) else 0
-                made = drawn(tuple(parameter.shape), form, seed)
-                parameter.copy_(made.decoded())
-                stored_parts = stored(made, form).items()
-                tensors |= {f"{layer}.{part}": value.contiguous() for part, value in stored_parts}
+                weight, stored_parts = draw(layer, tuple(parameter.shape))
+                parameter.copy_(weight)
+                parts = stored_parts.items()
+                tensors |= {f"{layer}.{part}": value.contiguous() for part, value in parts}
                 continue
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.02 if "embed" in key else 0.25)
             else:
                 parameter.uniform_(0.5, 1.5)
             tensors[key] = parameter.clone()
+        tensors |= rest(model)
     model.save_pretrained(decoded)
     checkpoint = folder / name
     checkpoint.mkdir()
     save_file(tensors, checkpoint / "model.safetensors", metadata={"format": "pt"})
     settings = json.loads((decoded / "config.json").read_text())
-    settings["quantization_config"] = form.config()
+    settings["quantization_config"] = config
     (checkpoint / "config.json").write_text(json.dumps(settings))
+
+
+def make(name: str, folder: Path) -> None:
+    form = FORMATS[name]
+
+    def draw(layer: str, shape: tuple[int, int]) -> tuple[Any, dict[str, Any]]:
+        seed = 1 if layer.endswith(("o_proj", "down_proj")) else 0
+        made = drawn(shape, form, seed)
+        return made.decoded(), stored(made, form)
+
+    save(name, folder, form.config(), draw)
+
+
+def expected(name: str, folder: Path) -> list[list[int]]:
+    return models.expected(folder / f"{name}_decoded")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of 4 bits served by vLLM, beside the tokens of what they decode to.
+"""Checkpoints of 4 and 8 bits served by vLLM, beside the tokens of what they decode to.
 
     quantized_program.py FOLDER '["awq"]' '{"dtype": "float32"}'
 
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import models
+import bytes_models
 import quantized_models
 from models_program import serve
 
@@ -27,6 +27,11 @@ LAYER = "model.layers.1.self_attn.k_proj."
 
 def without_scale(tensors: Tensors, config: dict[str, Any]) -> None:
     del tensors[LAYER + ("weight_scale" if LAYER + "weight_scale" in tensors else "scales")]
+
+
+def without_input_scale(tensors: Tensors, config: dict[str, Any]) -> None:
+    for layer in ("q_proj", "k_proj", "v_proj"):
+        del tensors[LAYER.replace("k_proj", layer) + "input_scale"]
 
 
 def with_another_group(tensors: Tensors, config: dict[str, Any]) -> None:
@@ -45,6 +50,7 @@ def with_unknown_bits(tensors: Tensors, config: dict[str, Any]) -> None:
 
 DEFECTS: dict[str, Callable[[Tensors, dict[str, Any]], None]] = {
     "no_scale": without_scale,
+    "no_input_scale": without_input_scale,
     "group": with_another_group,
     "index": with_a_group_too_many,
     "bits": with_unknown_bits,
@@ -64,15 +70,15 @@ def spoil(whole: Path, broken: Path, defect: str) -> None:
 
 def attempt(folder: Path, asked: str, options: dict[str, Any]) -> dict[str, Any]:
     name, _, defect = asked.partition(":")
+    kind: Any = bytes_models if name in bytes_models.FORMATS else quantized_models
     if not (folder / name).exists():
-        quantized_models.make(name, folder)
+        kind.make(name, folder)
     if defect:
         broken = folder / asked.replace(":", "_")
         shutil.rmtree(broken, ignore_errors=True)
         spoil(folder / name, broken, defect)
         return serve(broken, options)
-    wanted = models.expected(folder / f"{name}_decoded")
-    return {"expected": wanted, **serve(folder / name, options)}
+    return {"expected": kind.expected(name, folder), **serve(folder / name, options)}
 
 
 def main() -> None:

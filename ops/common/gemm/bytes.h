@@ -58,16 +58,42 @@ inline void ReadBiases(const T* bias, std::int64_t columns, float* biases) {
   });
 }
 
-// One row of at most 32 columns: y = f32(sum - too_large) * weight_scale * scale + bias. biases:
-// null for none. too_large: by how much, modulo 2^32, the dot instruction makes the sums too large.
+// What is subtracted from the sums of a row of x.
+struct Excess {
+  std::uint32_t too_large;  // by how much, modulo 2^32, the dot instruction makes them too large
+  std::int32_t zero = 0;    // the byte of x that stands for 0
+  const std::int32_t* weight_sums = nullptr;  // [32], which zero multiplies; null if zero is 0
+};
+
+// out[j] = sums[j] less the excess, exact before the one rounding to f32. Sums of x - zero fit 32
+// bits while zero is a byte, as k is at most 65535 then: 65535 * 255 * 128 < 2^31.
+inline void ExactSums(const std::int32_t* sums, const Excess& excess, float* out) {
+  const auto [too_large, zero, weight_sums] = excess;
+  if (!weight_sums) {
+    for (int j = 0; j < kPanel; ++j) {
+      out[j] = float(std::int32_t(std::uint32_t(sums[j]) - too_large));
+    }
+  } else if (zero == std::int8_t(zero)) {
+    for (int j = 0; j < kPanel; ++j) {
+      const std::uint32_t all = std::uint32_t(zero) * std::uint32_t(weight_sums[j]) + too_large;
+      out[j] = float(std::int32_t(std::uint32_t(sums[j]) - all));
+    }
+  } else {
+    for (int j = 0; j < kPanel; ++j) {
+      const auto sum = std::int32_t(std::uint32_t(sums[j]) - too_large);
+      out[j] = float(sum - std::int64_t(zero) * weight_sums[j]);
+    }
+  }
+}
+
+// One row of at most 32 columns: y = f32(sum - excess) * weight_scale * scale + bias. biases: null
+// for none.
 template <class Y>
-inline void StoreBytesRow(const std::int32_t* sums, std::uint32_t too_large, float scale,
+inline void StoreBytesRow(const std::int32_t* sums, const Excess& excess, float scale,
                           const float* weight_scales, const float* biases, std::int64_t columns,
                           Y* y) {
   float products[kPanel];
-  for (int j = 0; j < kPanel; ++j) {
-    products[j] = float(std::int32_t(std::uint32_t(sums[j]) - too_large));
-  }
+  ExactSums(sums, excess, products);
   const F32 row_scale = Set(scale);
   ForLanes(columns, [&](std::int64_t j, auto lanes) [[gnu::always_inline]] {
     F32 v = LoadN(products + j, lanes) * LoadN(weight_scales + j, lanes) * row_scale;

@@ -83,7 +83,7 @@ struct BytesGroupProduct {
       using Y = decltype(zero);
       for (std::int64_t r = 0; r < count; ++r) {
         const std::int64_t at = part.first + first + r;
-        StoreBytesRow(sums + r * kPanel, std::uint32_t(call.x_sum[at]) * M::kOffset,
+        StoreBytesRow(sums + r * kPanel, {std::uint32_t(call.x_sum[at]) * M::kOffset},
                       call.x_scale[at], weight_scale, call.bias ? biases : nullptr, columns,
                       static_cast<Y*>(call.y) + at * call.y_stride + column);
       }

@@ -97,17 +97,20 @@ template <class T>
   QuantizeElements<true>(x, d, row, q);
 }
 
-// The smallest and the largest element and 0; NaN is ignored.
-template <class T>
+// The smallest and the largest element, and of kWithZero 0; NaN is ignored. A row without a number
+// and 0 gives infinity and -infinity.
+template <bool kWithZero = true, class T>
 [[gnu::always_inline]] inline void FindExtremes(const T* x, std::int64_t d, float* low,
                                                 float* high) {
-  F32 lows[4] = {Zero(), Zero(), Zero(), Zero()}, highs[4] = {Zero(), Zero(), Zero(), Zero()};
+  const F32 above = Set(kWithZero ? 0 : std::numeric_limits<float>::infinity());
+  const F32 below = Set(kWithZero ? 0 : -std::numeric_limits<float>::infinity());
+  F32 lows[4] = {above, above, above, above}, highs[4] = {below, below, below, below};
   ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
     F32 v[block];
     LoadBlock(v, x + i, count);
     for (int k = 0; k < block; ++k) {
-      lows[k] = Min(v[k], lows[k]);
-      highs[k] = Max(v[k], highs[k]);
+      lows[k] = Min(kWithZero ? v[k] : KeepFirst(v[k], count, above), lows[k]);
+      highs[k] = Max(kWithZero ? v[k] : KeepFirst(v[k], count, below), highs[k]);
     }
   });
   *low = ReduceMin(Min(Min(lows[0], lows[1]), Min(lows[2], lows[3])));
@@ -126,13 +129,31 @@ template <class T>
   return row;
 }
 
+// The range of a row, which holds 0 unless it has its own. Own ranges hold it too where f32 could
+// not count the steps between them and 0, as in rows of one value, and rows without a number.
+struct RowRange {
+  float low, high;
+  bool is_own;
+};
+template <class T>
+[[gnu::always_inline]] inline RowRange RangeOf(const T* x, std::int64_t d, bool is_own) {
+  RowRange range{0, 0, is_own};
+  if (!is_own) {
+    FindExtremes(x, d, &range.low, &range.high);
+    return range;
+  }
+  FindExtremes<false>(x, d, &range.low, &range.high);
+  const float steps = range.low * (255 / (range.high - range.low));
+  if (std::fabs(steps) <= kFarLimit) return range;  // NaN is not
+  return {std::fmin(range.low, 0.0f), std::fmax(range.high, 0.0f), false};
+}
+
 // scale = (high - low) / 255 and a zero point; both 1 and -128 for zeros, infinity and 0 with every
 // q 0 where the row holds an infinity.
 template <class T>
 [[gnu::noinline]] inline RowQuantization QuantizeAsymmetric(const T* x, std::int64_t d,
-                                                            std::int8_t* q) {
-  float low, high;
-  FindExtremes(x, d, &low, &high);
+                                                            bool has_own_range, std::int8_t* q) {
+  const auto [low, high, is_own] = RangeOf(x, d, has_own_range);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (low == -kInfinity || high == kInfinity) {
     std::memset(q, 0, std::size_t(d));
@@ -141,7 +162,7 @@ template <class T>
   const float range = high - low, inverse = 255 / range;
   // A range below 2^-120 has no inverse: 0 * infinity stands for 0.
   const float zero = -128 - (low == 0 ? 0 : low * inverse);
-  const auto zero_point = std::int32_t(zero < 127 ? std::nearbyint(zero) : 127);
+  const auto zero_point = std::int32_t(is_own || zero < 127 ? std::nearbyint(zero) : 127);
   const RowQuantization row{range == 0 ? 1 : range / 255, inverse, kFarLimit, zero_point};
   QuantizeWith(x, d, row, q);
   return row;

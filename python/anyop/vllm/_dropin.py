@@ -152,15 +152,16 @@ def _fake_metadata(*_: object, **__: object) -> torch.Tensor:
 
 
 def _fake_packed(weight: torch.Tensor) -> torch.Tensor:
-    # Until 0.28 vLLM reads the number of features from the packed weight's sizes, which are
-    # therefore those of the weight.
-    if _number(_version) < (0, 29, 0):
+    # Of bytes, and until 0.28 of all, vLLM reads the number of features from the packed weight's
+    # sizes, which are therefore those of the weight.
+    if weight.dtype == torch.int8 or _number(_version) < (0, 29, 0):
         return torch.empty_like(weight)
     packed: torch.Tensor = torch.ops.anyop.pack_weight(weight)
     return packed
 
 
-# weight_packed_linear has one of vLLM's own where it returns a tensor.
+# weight_packed_linear has one of vLLM's own where it returns a tensor, and so have names that
+# multiply quantized weights.
 _FAKES: dict[str, Callable[..., Any]] = {
     "convert_weight_packed": _fake_packed,
     "get_scheduler_metadata": _fake_metadata,

@@ -148,18 +148,18 @@ def _quantized(model: Any) -> Iterator[Line]:
     methods = Counter(
         (type(layer).__name__, type(layer.quant_method).__name__)
         for layer in _layers_of(model)
-        if getattr(layer, "quant_method", None) is not None and not _has_four_bits(layer)
+        if getattr(layer, "quant_method", None) is not None and not _has_kernel(layer)
     )
     for (layer, method), n in methods.items():
         if method not in _tables.PLAIN_METHODS:
             yield _unreplaced(layer, "", n, LACK, f"its weights are of {method}")
 
 
-def _has_four_bits(layer: Any) -> bool:
+def _has_kernel(layer: Any) -> bool:
     """Whether a name of `_C` that anyop has multiplies by its weights."""
     holders = (layer.quant_method, getattr(layer, "scheme", None))
     kernels = (type(getattr(holder, "kernel", None)).__name__ for holder in holders)
-    return "CPUWNA16LinearKernel" in kernels
+    return any(name in ("CPUWNA16LinearKernel", "CPUInt8ScaledMMLinearKernel") for name in kernels)
 
 
 def _looped(model: Any) -> Iterator[Line]:

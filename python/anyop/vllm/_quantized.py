@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of vLLM with weights of 4 bits: what its classes decide for kernels of its own.
+"""Layers of vLLM with weights of 4 bits, and with inputs and weights of 8: what its classes decide
+for kernels of its own.
 
 Each function makes of a method of vLLM's the one that takes its place (`_versions.METHODS`).
 """
@@ -12,9 +13,12 @@ from typing import Any
 from anyop import _anyop
 
 CPU = "vllm.model_executor.kernels.linear.mixed_precision.cpu:CPUWNA16LinearKernel"
+BYTES = "vllm.model_executor.kernels.linear.scaled_mm.cpu:CPUInt8ScaledMMLinearKernel"
 LAYERS = "vllm.model_executor.layers.quantization."
-SCHEMES = LAYERS + "compressed_tensors.schemes.compressed_tensors_wNa16:CompressedTensorsWNA16"
-SCALES = ("scales", "weight_scale")
+SCHEMES = LAYERS + "compressed_tensors.schemes."
+NIBBLES = SCHEMES + "compressed_tensors_wNa16:CompressedTensorsWNA16"
+W8A8 = SCHEMES + "compressed_tensors_w8a8_int8:CompressedTensorsW8A8Int8"
+SCALES = ("scales", "weight_scale", "input_scale")
 INDICES = ("g_idx", "weight_g_idx")
 
 
@@ -81,6 +85,19 @@ def checked(theirs: Callable[..., None]) -> Callable[..., None]:
     return process_weights_after_loading
 
 
+def checked_bytes(theirs: Callable[..., None]) -> Callable[..., None]:
+    """The same of a layer with inputs of 8 bits, whose scale a checkpoint may have, too."""
+
+    def process_weights_after_loading(self: Any, layer: Any) -> None:
+        _, *scales = self.layer_param_names[:3]
+        for name in scales:
+            if getattr(layer, name, None) is not None:
+                _check_scale(layer, name)
+        theirs(self, layer)
+
+    return process_weights_after_loading
+
+
 def _name(layer: Any, name: str) -> str:
     prefix = getattr(layer, "prefix", "")
     return f"{prefix}.{name}" if prefix else name
@@ -117,5 +134,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     LAYERS + "auto_gptq:AutoGPTQLinearMethod.create_weights": marked,
     LAYERS + "auto_awq:AutoAWQConfig.get_supported_act_dtypes": every_dtype,
     LAYERS + "auto_awq:AutoAWQMarlinLinearMethod.create_weights": marked,
-    SCHEMES + ".create_weights": marked,
+    NIBBLES + ".create_weights": marked,
+    BYTES + ".process_weights_after_loading": checked_bytes,
+    W8A8 + ".create_weights": marked,
 }

@@ -102,12 +102,34 @@ ROWS = (
         group="handles",
     ),
     _function("release_dnnl_matmul_handler(int handler) -> ()", group="handles"),
+    # The same of bytes (W8A8), whose inputs have one scale or one for each row.
+    _function(
+        "create_onednn_scaled_mm_handler(Tensor b, Tensor b_scales, ScalarType output_type, "
+        "bool dynamic_act_quant, bool use_azp, int primitive_cache_size) -> int",
+        "pack_weight_int8",
+        "sum_weight_int8",
+        group="handles",
+    ),
+    _function(
+        "onednn_scaled_mm(Tensor! c, Tensor a, Tensor a_scales, Tensor? azp, Tensor? azp_adj, "
+        "Tensor? bias, Tensor handler_tensor) -> ()",
+        "linear_int8_quantized_packed",
+        group="handles",
+    ),
+    _function(
+        "static_scaled_int8_quant(Tensor! out, Tensor input, Tensor scale, Tensor? azp) -> ()",
+        "quantize_int8",
+    ),
+    _function(
+        "dynamic_scaled_int8_quant(Tensor! out, Tensor input, Tensor! scale, Tensor!? azp) -> ()",
+        "quantize_int8_dynamic",
+    ),
     Row("is_onednn_acl_supported() -> bool", constants="return = False"),
     # The same without a handle, which vLLM takes for small layers where a machine has AMX.
     _function(
         "convert_weight_packed(Tensor! weight) -> Tensor",
         "pack_weight",
-        end="0.29.0",
+        "pack_weight_int8",
         group="packed",
     ),
     _function(
@@ -117,17 +139,18 @@ ROWS = (
         end="0.29.0",
         group="packed",
     ),
-    Row(
-        "convert_weight_packed(Tensor! weight) -> Tensor",
-        ("pack_weight",),
-        first="0.29.0",
-        group="packed",
-    ),
     _function(
         "weight_packed_linear(Tensor(a0!) out, Tensor(a1) mat1, Tensor(a2) mat2, Tensor(a3)? bias, "
         "bool is_vnni) -> ()",
         "linear_packed",
         first="0.29.0",
+        group="packed",
+    ),
+    _function(
+        "int8_scaled_mm_with_quant(Tensor mat1, Tensor mat2, Tensor scales2, Tensor? bias, "
+        "ScalarType out_dtype, bool is_vnni) -> Tensor",
+        "linear_int8_packed",
+        "linear_int8",
         group="packed",
     ),
     # Weights of 4 bits: AWQ, GPTQ and what compressed-tensors packs.
@@ -208,16 +231,12 @@ SPECULATION = "speculative decoding"
 UNSUPPORTED = {
     "quantized weights": (
         "convert_scale_packed",
-        "create_onednn_scaled_mm_handler",
         "dynamic_per_token_scaled_fp8_quant",
         "dynamic_scaled_fp8_quant",
-        "dynamic_scaled_int8_quant",
         "float8_linear_prepack_cpu",
         "fused_experts_cpu from 0.30.0",
-        "onednn_scaled_mm",
         "prepack_moe_weight_int8",
         "quantize_fp8e4m3_vec",
-        "static_scaled_int8_quant",
     ),
     "state-space models and gated delta nets": (
         "causal_conv1d_fwd_cpu",

@@ -74,6 +74,26 @@ def attention() -> dict[str, tuple[Any, ...]]:
     }
 
 
+def of_bytes() -> dict[str, tuple[Any, ...]]:
+    x, q, scale = torch.randn(3, 8), torch.empty(3, 8, dtype=torch.int8), torch.empty(3, 1)
+    weight = torch.ones(8, 4, dtype=torch.int8)
+    made = C.create_onednn_scaled_mm_handler(weight, torch.ones(1), torch.float32, True, True, 32)
+    zero, out = torch.zeros(3, 1, dtype=torch.int32), torch.empty(3, 4)
+    return {
+        "onednn_scaled_mm": (
+            out,
+            torch.ones_like(q),
+            torch.ones(3, 1),
+            zero,
+            torch.ones(1, 4),
+            torch.randn(4),
+            torch.tensor(made),
+        ),
+        "static_scaled_int8_quant": (q, x, torch.ones(1), zero[:1, 0]),
+        "dynamic_scaled_int8_quant": (q, x, scale, zero),
+    }
+
+
 def calls() -> dict[str, tuple[Any, ...]]:
     """Of each name that takes a tensor, a call."""
     x, half = torch.randn(3, 8), torch.empty(3, 4)
@@ -85,6 +105,7 @@ def calls() -> dict[str, tuple[Any, ...]]:
     plain = ("gelu_tanh", "gelu_new", "gelu_fast", "gelu_quick")
     return {
         **attention(),
+        **of_bytes(),
         **{name: (torch.empty_like(x), x) for name in plain},
         **dict.fromkeys(("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul"), (half, x)),
         "rms_norm": (torch.empty_like(x), x, torch.randn(8), 1e-6),
@@ -128,9 +149,11 @@ NO_TENSOR = {
 }
 NO_GRAPH = {
     "create_onednn_mm_handler",  # returns a number, when a model is loaded
+    "create_onednn_scaled_mm_handler",
     # vLLM brings what torch.compile needs of these.
     "convert_weight_packed_scale_zp",
     "int4_scaled_mm_cpu",
+    "int8_scaled_mm_with_quant",
 }
 
 
@@ -265,7 +288,7 @@ def test_versions() -> None:
     assert old == middle < new
     assert _dropin.rows("0.28.0") == _dropin.rows("0.27.1")
     changed = {row.name for row in set(_dropin.rows("0.31.0")) - set(_dropin.rows("0.28.0"))}
-    assert changed == {"convert_weight_packed", "weight_packed_linear", "cpu_gemm_wna16"}
+    assert changed == {"weight_packed_linear", "cpu_gemm_wna16"}
     refused(
         "anyop.vllm: the version is 'main', but must be like '0.27.1'.",
         lambda: _dropin.rows("main"),
@@ -443,8 +466,8 @@ for names in (["onednn_mm"], ["softmax"]):
     first, second = run(code).splitlines()
     assert first == (
         "anyop.vllm: onednn_mm comes without create_onednn_mm_handler, but what one of them leaves "
-        "the other reads. Try create_onednn_mm_handler, onednn_mm, release_dnnl_matmul_handler "
-        "together."
+        "the other reads. Try create_onednn_mm_handler, onednn_mm, release_dnnl_matmul_handler, "
+        "create_onednn_scaled_mm_handler, onednn_scaled_mm together."
     )
     assert second.startswith("anyop.vllm: _C.softmax is no name that anyop has, but init_cpu")
 

@@ -72,7 +72,16 @@ COMMON: Rows = {
         "qweight", "qzeros", "scales", "quant_method_4bit",
     ),
     CALLS + "int4_scaled_mm_cpu": ("x", "w", "w_zeros", "w_scales", "bias"),
+    CALLS + "create_onednn_scaled_mm": (
+        "weight", "weight_scales", "output_type", "dynamic_quant", "use_azp",
+        "primitive_cache_size",
+    ),
+    CALLS + "onednn_scaled_int8_quant": ("input", "scale", "azp", "symmetric"),
+    CALLS + "onednn_scaled_mm": (
+        "dnnl_handler", "x", "output", "input_scale", "input_zp", "input_zp_adj", "bias",
+    ),
     # What `_quantized` replaces.
+    _quantized.BYTES + ".process_weights_after_loading": ("self", "layer"),
     _quantized.CPU + ".can_implement": ("c",),
     _quantized.CPU + ".process_weights_after_loading": ("self", "layer"),
     CALLS + "create_onednn_mm": ("weight", "primitive_cache_size"),
