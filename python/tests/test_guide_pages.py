@@ -162,7 +162,9 @@ def test_every_page_is_in_the_index_and_no_link_is_broken(tmp_path: Path) -> Non
 def test_a_page_links_another_one_rather_than_naming_its_file() -> None:
     """A reader of the site has no files."""
     for path in DOCS.glob("*.md"):
-        text = re.sub(r"```.*?```|`[^`\n]*`|<!--.*?-->|\]\([^)]*\)", "", page(path.name), flags=re.S)
+        text = re.sub(
+            r"```.*?```|`[^`\n]*`|<!--.*?-->|\]\([^)]*\)", "", page(path.name), flags=re.S
+        )
         assert not re.findall(r"[\w/]*\w\.md\b", text), path.name
 
 
