@@ -59,5 +59,11 @@ def with_names(table: str) -> str:
 
 
 def named(row: str, names: list[str]) -> str:
+    """What a cell holds is one thing beside its name; an empty cell stays empty."""
     column = iter(names)
-    return re.sub(r"<td\b", lambda cell: f'{cell[0]} data-name="{next(column, "")}"', row)
+
+    def cell(match: re.Match[str]) -> str:
+        inside = f"<span>{match[2]}</span>" if match[2].strip() else ""
+        return f'<td data-name="{next(column, "")}"{match[1]}>{inside}</td>'
+
+    return re.sub(r"<td\b([^>]*)>(.*?)</td>", cell, row, flags=re.S)
