@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,11 +18,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import prepare
+import site_links
 from prepare import PYTHON, ROOT, StepFailed, main_guard, run
 
+DOCS = ROOT / "docs"
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
-RUN = ROOT / "docs" / "runs" / "operators.json"
+RUNS = DOCS / "runs"
+RUN, MODEL, PROFILE = (RUNS / f"{name}.json" for name in ("operators", "smollm2", "layer"))
 GRAPH = ("examples.layer:layer", "f32[n, 64]", "i32[2]", "--at", "n=16")
 # The headers that authors and C++ users include, in the order in which they are met.
 HEADERS = ("op.h", "tensor.h", "dtype.h", "simd.h", "reference.h", "runtime.h", "graph.h",
@@ -116,7 +120,7 @@ def broken_links(pages: dict[str, str]) -> list[str]:
                 continue
             path, _, anchor = target.partition("#")
             page = posixpath.normpath(Path(name).parent / path) if path else name
-            if Path(page).suffix != ".md" and (ROOT / "docs" / page).is_file():
+            if Path(page).suffix != ".md" and (DOCS / page).is_file():
                 continue
             if page not in pages:
                 broken.append(f"{name}: [...]({target}) leads to no page")
@@ -157,18 +161,32 @@ def set_in(block: str) -> str:
     return re.sub(r"^(?=.)", "    ", block, flags=re.M)
 
 
+def explained_call() -> list[str]:
+    """The command of the page that shows its picture, up to the picture's name."""
+    command = re.search(r"^anyop (explain .* --svg) ", (DOCS / "how.md").read_text("utf-8"), re.M)
+    assert command, "docs/how.md has no anyop explain ... --svg"
+    return shlex.split(command[1])
+
+
 def make_pages() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", PAGES)
+    shutil.copytree(DOCS, PAGES)
     (PAGES / "headers.md").write_text(headers_page(), encoding="utf-8")
     if not repository():
         make_source_pages()
     link = f"{repository()}/blob/main/ops/{{file}}" if repository() else "../source/ops/{file}.md"
-    anyop = [PYTHON, "-m", "anyop"]
+    anyop, pictures = [PYTHON, "-m", "anyop"], PAGES / "pictures"
     run("pages of the operators", [*anyop, "docs", PAGES / "operators", "--library", "anyop",
-        "--sources", ROOT / "ops", "--source-url", link, "--run", RUN])  # fmt: skip
-    run("pictures of a run", [*anyop, "bench", "plot", RUN, PAGES / "pictures", "--format", "svg"])
-    run("pictures of a graph", [*anyop, "graph", *GRAPH, "--svg", PAGES / "pictures" / "graph.svg"])
+        "--sources", ROOT / "ops", "--source-url", link, "--run", RUN,
+        "--pictures", "../pictures"])  # fmt: skip
+    plot = [*anyop, "bench", "plot", "--format", "svg"]
+    run("pictures of the operators", [*plot, "--each", RUN, pictures])
+    run("pictures of a model", [*plot, MODEL, pictures / "model"])
+    run("pictures of a graph", [*anyop, "graph", *GRAPH, "--svg", pictures / "graph.svg",
+        "--narrow", pictures / "graph-narrow.svg", "--arena", pictures / "arena.svg"])  # fmt: skip
+    run("a picture of a profile", [*anyop, "graph", *GRAPH, "--times", PROFILE,
+        "--chart", pictures / "profile.svg"])  # fmt: skip
+    run("a picture of a dispatch", [*anyop, *explained_call(), pictures / "explain.svg"])
     for page in PAGES.rglob("*.md"):
         if "source" not in page.relative_to(PAGES).parts:
             page.write_text(for_the_site(page.read_text("utf-8")), encoding="utf-8")
@@ -190,12 +208,16 @@ def main() -> int:
     prepare.ensure_requirements("docs")
     make_pages()
     pages = {p.relative_to(PAGES).as_posix(): p.read_text("utf-8") for p in PAGES.rglob("*.md")}
+    pages |= {p.relative_to(PAGES).as_posix(): "" for p in PAGES.rglob("*.svg")}
     broken = broken_links(pages)
     if broken:
         raise StepFailed("\n".join(broken))
     quiet = {"NO_MKDOCS_2_WARNING": "1"}  # the theme advertises its successor
     run("the site", [PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet"], env=quiet, cwd=ROOT)
-    print(f"  {SITE / 'index.html'}: {len(pages)} pages")
+    if dead := list(site_links.broken(SITE)):
+        raise StepFailed("\n".join(dead))
+    count = sum(name.endswith(".md") for name in pages)
+    print(f"  {SITE / 'index.html'}: {count} pages")
     return 0
 
 

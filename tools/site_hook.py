@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 from typing import Any
+
+MANY = 5  # columns of a table
 
 
 def on_config(config: Any) -> Any:
@@ -29,9 +32,38 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return markdown
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """A long name in a table may end a line after each of its words, on a narrow screen."""
+def on_page_content(html: str, **_: Any) -> str:  # the builder gives it by this name
+    page = re.sub(r"<table>.*?</table>", lambda table: with_names(table[0]), html, flags=re.S)
     return re.sub(
-        r"<td[^>]*>.*?</td>",
-        lambda cell: re.sub(r"(?<=\w)_(?=\w)(?![^<]*>)", "_<wbr>", cell[0]), html, flags=re.S,
-    )  # fmt: skip
+        r"<(td|h[1-6])\b[^>]*>.*?</\1>", lambda part: may_break(part[0]), page, flags=re.S
+    )
+
+
+def may_break(part: str) -> str:
+    """A long name in a table or a title may end a line after each of its words, on a narrow screen.
+    A title's link to itself has none.
+    """
+    return re.sub(r"((?<=\w)[_.]|::|&lt;)(?=[a-zA-Z]\w)(?![^<]*>)", r"\1<wbr>", part)
+
+
+def with_names(table: str) -> str:
+    """Many columns are too wide for a phone, where site.css shows each row as a block: its cells
+    then need the names of their columns.
+    """
+    names = [escape(re.sub(r"<[^>]*>", "", cell).strip(), quote=True)
+             for cell in re.findall(r"<th[^>]*>(.*?)</th>", table, re.S)]  # fmt: skip
+    if len(names) < MANY:
+        return table
+    rows = re.split(r"(?=<tr>)", table)
+    return "".join(named(row, names) for row in rows).replace("<table>", "<table data-many>", 1)
+
+
+def named(row: str, names: list[str]) -> str:
+    """What a cell holds is one thing beside its name; an empty cell stays empty."""
+    column = iter(names)
+
+    def cell(match: re.Match[str]) -> str:
+        inside = f"<span>{match[2]}</span>" if match[2].strip() else ""
+        return f'<td data-name="{next(column, "")}"{match[1]}>{inside}</td>'
+
+    return re.sub(r"<td\b([^>]*)>(.*?)</td>", cell, row, flags=re.S)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyop.bench import runs
+from anyop.bench import pictures_roofline, runs
 from anyop.cli import app
 from click.testing import CliRunner, Result
 
@@ -72,11 +72,47 @@ def test_every_number_of_a_run_is_in_its_pictures(saved: Path, tmp_path: Path) -
     assert {"1.6", "15", "8"} <= set(texts(folder / "summary.svg"))  # medians over sizes
     assert {"50 %", "344 % →", "20 %"} <= set(texts(folder / "bound.svg"))
     roofline = texts(folder / "roofline.svg")
-    assert {"1", "2"} <= set(roofline)  # the largest size of each operator and dtype
-    assert [t.strip() for t in roofline if "top_k" in t] == ["2  top_k  bf16[64]"]
-    assert [t.strip() for t in roofline if "softmax" in t] == ["1  softmax  f32[8, 9]"]
+    assert {"softmax f32", "top_k bf16"} <= set(roofline)
+    assert {"L1 200 GB/s", "memory 20 GB/s", "f32 fma 90"} <= set(roofline)
+    assert [t for t in roofline if "softmax" in t] == ["softmax f32"]  # its largest size
     numbers = (folder / "rows.md").read_text()
     assert "| softmax | f32[8, 9] | 4 | - | 0.75 | 344 % L1 |" in re.sub(" +", " ", numbers)
+
+
+def test_each_operator_has_a_picture_of_its_own(saved: Path, tmp_path: Path) -> None:
+    assert bench("plot", saved, tmp_path / "p", "--format", "svg", "--each").exit_code == 0
+    made = texts(tmp_path / "p" / "of-softmax.svg")
+    assert "softmax beside its opponents" in made
+    assert {"f32[2, 3]", "f32[8, 9] (lost)"} <= set(made)
+    assert not any("top_k" in text for text in made)
+
+
+def test_the_run_of_a_model_shows_tokens_per_second(tmp_path: Path) -> None:
+    """Of every contender, also of one that has no colour of its own."""
+    rows = [
+        row("A model", "decode bf16, captured", {"anyop": 1e4, "torch": 4e4, "unheard": 8e3}, 1e3),
+        row("A model", "prefill bf16, captured", {"anyop": 1e3, "torch": 2e3}, 1e2),
+    ]
+    machine = {"cpu": "A processor", "threads": 1, "date": "2026-01-02T00:00:00", "tuned": "none"}
+    run = {"format": runs.FORMAT, "machine": machine, "rows": rows, "ceilings": CEILINGS}
+    (tmp_path / "model.json").write_text(json.dumps(run))
+    bench("plot", tmp_path / "model.json", tmp_path / "p", "--format", "svg")
+    made = {p.name for p in (tmp_path / "p").iterdir()}
+    assert made == {"tokens.svg", "prompt.svg", "rows.md"}
+    tokens = texts(tmp_path / "p" / "tokens.svg")
+    assert {"100", "25", "125", "unheard", "What A model generates"} <= set(tokens)
+    assert "bf16, captured, 1 thread (lost)" in tokens
+    numbers = (tmp_path / "p" / "rows.md").read_text()
+    assert "| A model, decode bf16, captured | 1 | 100 | 25 (4) | 125 (0.8) |" in numbers
+    assert {"1,000", "500"} <= set(texts(tmp_path / "p" / "prompt.svg"))
+
+
+@pytest.mark.parametrize("wanted", [[0.5] * 5, [0.0, 0.01, 0.02, 0.9], [0.97, 0.98, 0.99], []])
+def test_names_of_points_stay_apart_and_in_order(wanted: list[float]) -> None:
+    places = pictures_roofline.apart(wanted, 0.1)
+    assert all(b - a >= 0.1 - 1e-9 for a, b in zip(places, places[1:], strict=False))
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
+    assert pictures_roofline.apart([0.2, 0.6], 0.1) == pytest.approx([0.2, 0.6])
 
 
 def test_no_two_names_of_bars_share_a_line(saved: Path, tmp_path: Path) -> None:

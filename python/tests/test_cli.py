@@ -54,6 +54,24 @@ def test_explain_takes_other_arguments_and_policies() -> None:
     assert "1e-05" in result.output
 
 
+def test_explain_draws_the_choice(tmp_path: Path) -> None:
+    shapes = ("--shape", "x=bf16[2,4096] weight=bf16[4096]")
+    svg = tmp_path / "choice.svg"
+    assert run("explain", "rms_norm", *shapes, "--svg", str(svg)).exit_code == 0
+    told = re.findall(r"<text[^>]*>([^<]*)</text>", svg.read_text())
+    x, w = (np.empty(s, anyop._anyop.numpy_dtype("bf16")) for s in ((2, 4096), (4096,)))
+    choice = anyop.explain("rms_norm", x, w)
+    assert [t for t in told if t.startswith("cpu_") and " " not in t] == [
+        k.kernel for k in choice.kernels
+    ]
+    assert told.count("taken") == 1
+    assert svg.read_text().count('class="taken"') == 1
+    refused = run("explain", "rms_norm", "--shape", "x=f32[2,8] weight=f32[7]", "--svg", str(svg))
+    assert refused.exit_code == 1
+    assert "weight is f32[7]" in " ".join(re.findall(r">([^<]*)</text>", svg.read_text()))
+    assert "--svg draws a call" in run("explain", "rms_norm", "--svg", str(svg)).output
+
+
 def test_explain_without_shapes_prints_the_contract() -> None:
     assert "rms_norm(x: T[..., d]" in run("explain", "rms_norm").output
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -143,6 +144,37 @@ def test_json_holds_everything(run: Any) -> None:
     plain = json.loads(run("graph_probe:step", "f32[n, 64]", "float", "--json").output)
     assert "memory" not in plain
     assert "passes" not in plain
+
+
+def test_a_profile_is_drawn_again_without_measuring(run: Any, tmp_path: Path) -> None:
+    step = ("graph_probe:step", "f32[n, 64]", "float", "--at", "n=32")
+    told = json.loads(run(*step, "--profile", "--repeats", "2", "--json").output)
+    (tmp_path / "times.json").write_text(json.dumps(told))
+    drawn = run(*step, "--times", "times.json", "--chart", "chart.svg", "--arena", "arena.svg",
+                "--narrow", "narrow.svg")  # fmt: skip
+    assert drawn.exit_code == 0, drawn.output
+    chart = (tmp_path / "chart.svg").read_text()
+    assert all(f"{node['share']:.1%}" in chart for node in told["nodes"])
+    assert told["machine"]["cpu"] in " ".join(re.findall(r">([^<]+)</text>", chart))
+    assert json.loads(run(*step, "--times", "times.json", "--json").output) == told
+
+    other = run("graph_probe:step", "f32[n, 64]", "float", "--at", "n=33", "--times", "times.json")
+    assert "times.json is a profile of another graph, or at other sizes: " in other.output
+    assert "at {'n': 32}, but step has " in other.output
+    (tmp_path / "no.json").write_text('{"nodes": []}')
+    assert "no.json holds no profile of a graph (KeyError: 'call_ns')." in " ".join(
+        run(*step, "--times", "no.json").output.split()
+    )
+
+
+def test_a_picture_needs_what_it_shows(run: Any) -> None:
+    step = ("graph_probe:step", "f32[n, 64]", "float")
+    assert "--arena draws memory, which needs sizes. Try --at n=512." in " ".join(
+        run(*step, "--arena", "a.svg").output.split()
+    )
+    assert "--chart draws times. Try --profile, or --times FILE." in " ".join(
+        run(*step, "--at", "n=2", "--chart", "c.svg").output.split()
+    )
 
 
 def test_the_log_tells_of_passes(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
@@ -12,9 +13,10 @@ from xml.etree import ElementTree
 import anyop
 import numpy as np
 import pytest
-from anyop.cli import graph_page, graph_times
-from anyop.cli.graph_draw import Drawing
+from anyop.cli import graph_arena, graph_page, graph_times, narrow, profiles
+from anyop.cli.graph_draw import Drawing, shown_bytes
 from anyop.cli.graph_rows import Picture, loops, make_picture
+from anyop.cli.profiles import NOT_MEASURED
 
 D, TURNS = 64, 6
 RANDOM = np.random.default_rng(4)
@@ -32,8 +34,8 @@ def layers(x: Any, eps: Any) -> Any:
 
 def picture(profiled: bool = False, **sizes: int) -> Picture:
     g = anyop.graph(layers, "f32[n, 64]", "float")
-    times = g.profile(np.ones((sizes.get("n", 8), D), np.float32), 0.5, repeats=3)
-    return make_picture(g, sizes, times if profiled else ())
+    given = np.ones((sizes.get("n", 8), D), np.float32), 0.5
+    return make_picture(g, sizes, profiles.measure(g, given, 3) if profiled else NOT_MEASURED)
 
 
 def test_a_loop_is_found_by_its_turns() -> None:
@@ -131,9 +133,9 @@ def test_boxes_of_memory_lie_at_their_offsets() -> None:
 
 def test_times_are_those_of_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
     g = anyop.graph(layers, "f32[n, 64]", "float")
-    times = g.profile(np.ones((8, D), np.float32), 0.5, repeats=3)
-    p = make_picture(g, {"n": 8}, times, 1234567.0)
-    assert [r.ns for r in p.nodes] == [t.ns_min for t in times]
+    measured = profiles.measure(g, (np.ones((8, D), np.float32), 0.5), 3)
+    p = make_picture(g, {"n": 8}, replace(measured, call_ns=1234567.0))
+    assert [r.ns for r in p.nodes] == [t["ns_min"] for t in measured.nodes]
     assert sum(share for *_, share in graph_page.by_operator(p)) == pytest.approx(1)
     for k, row in enumerate(p.nodes):
         row.ns = 1000.0 * (k + 1)
@@ -199,6 +201,61 @@ def test_the_page_needs_nothing_beside_itself() -> None:
     assert not re.search(r"@import|url\(|https?://", page)
     assert page.count("<details") == TURNS + 1  # and the operators
     assert page.count("<details open") == 1
+
+
+def words(svg: str) -> list[tuple[float, float, float, str]]:
+    """Of each text: where it begins and ends, its line, what it says."""
+    found = []
+    for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
+        said = "".join(t for part in text.iter() for t in ([part.text] if part.text else [])
+                       if not part.tag.endswith("title")).strip()  # fmt: skip
+        x, width = float(text.attrib["x"]), len(said) * 6.62
+        begin = x - width if text.get("text-anchor") == "end" else x
+        found.append((begin, begin + width, float(text.attrib["y"]), said))
+    return found
+
+
+@pytest.mark.parametrize("draw", [graph_page.narrow, graph_arena.arena, graph_arena.times])
+def test_a_phone_shows_a_narrow_picture_whole(draw: Any) -> None:
+    """No text is cut at its edge or covers another."""
+    svg = draw(picture(profiled=True, n=32))
+    root = ElementTree.fromstring(svg)
+    wide = float(root.attrib["width"])
+    assert wide <= narrow.WIDTH + 8
+    texts = [word for word in words(svg) if word[3]]
+    assert len(texts) > 10
+    for begin, end, _, said in texts:
+        assert begin >= 0 and end <= wide + 1, said
+    for i, one in enumerate(texts):
+        for other in texts[i + 1 :]:
+            is_beside = one[1] <= other[0] + 1 or other[1] <= one[0] + 1
+            assert is_beside or abs(one[2] - other[2]) >= 9, (one, other)
+
+
+def test_the_picture_of_memory_has_a_box_for_each_place() -> None:
+    p = picture(n=32)
+    svg = graph_arena.arena(p)
+    boxes = re.findall(r"<title>(\w+), ([^<]*) at offset (\d+), rows (\d+) to (\d+)</title>", svg)
+    assert sorted((int(at), int(first), int(last)) for _, _, at, first, last in boxes) == sorted(
+        (s.offset, s.first + 1, s.last + 1) for s in p.spans
+    )
+    for key in ("peak_bytes", "bound_bytes", "unshared_bytes"):
+        assert f">{shown_bytes(p.memory[key])}</text>" in svg
+
+
+def test_the_picture_of_times_has_those_of_the_longest_calls() -> None:
+    p = picture(profiled=True, n=8)
+    assert p.measured_on and p.measured_on in graph_arena.times(p).replace("\n", " ")
+    many = replace(p, rows=[replace(row) for row in p.rows * 3])
+    svg = graph_arena.times(many)
+    assert svg.count('class="bar"') == graph_arena.MOST_TIMES
+    assert f"{len(many.nodes) - graph_arena.MOST_TIMES} more: " in svg
+
+
+def test_a_long_graph_has_thin_rows_of_memory() -> None:
+    p = picture(n=8)
+    many = replace(p, rows=p.rows * 3)
+    assert float(ElementTree.fromstring(graph_arena.arena(many)).attrib["height"]) < 500
 
 
 def test_names_are_escaped() -> None:

@@ -146,7 +146,8 @@ def test_every_page_is_in_the_index_and_no_link_is_broken(tmp_path: Path) -> Non
     for name in pages:
         assert f": {name}\n" in listed, f"{name} is in no menu"
     pages["headers.md"] = site.headers_page()
-    made = dict.fromkeys(("operators/README.md", "pictures/rows.md"), "")
+    pictures_of = ("pictures/rows.md", "pictures/graph.svg", "pictures/model/rows.md")
+    made = dict.fromkeys(("operators/README.md", *pictures_of), "")
     sources = {f"source/{file}.md": "" for file in site.source_files()}
     pages |= {**made, **sources}
     assert site.broken_links(pages) == []
@@ -156,6 +157,15 @@ def test_every_page_is_in_the_index_and_no_link_is_broken(tmp_path: Path) -> Non
         "bad.md: [...](faq.md#nothing) leads to no heading",
     ]
     assert "anyop/op.h" in pages["headers.md"]
+
+
+def test_a_page_links_another_one_rather_than_naming_its_file() -> None:
+    """A reader of the site has no files."""
+    for path in DOCS.glob("*.md"):
+        text = re.sub(
+            r"```.*?```|`[^`\n]*`|<!--.*?-->|\]\([^)]*\)", "", page(path.name), flags=re.S
+        )
+        assert not re.findall(r"[\w/]*\w\.md\b", text), path.name
 
 
 def test_the_page_of_python_has_all_that_a_program_may_call() -> None:
@@ -193,15 +203,15 @@ def test_examples_of_an_operator_are_tabs_on_the_site() -> None:
 def test_the_page_of_measuring_shows_every_picture_of_the_saved_run() -> None:
     run = runs.load(site.RUN)
     beside = [r for r in run.rows if len(r.timings) > 1]
-    expected = {"summary", "roofline"}
+    expected = {"summary", "roofline", "profile", "model/tokens", "model/prompt"}
     for name, rows in (("bars", beside), ("bound", run.rows)):
         expected |= {
             name if n == 0 else f"{name}-{n + 1}" for n in range(len(pictures._pages(rows)))
         }
-    shown = re.findall(r'src="pictures/([\w-]+)\.svg"', page("bench.md"))
+    shown = re.findall(r'src="pictures/([\w/-]+)\.svg"', page("bench.md"))
     assert sorted(shown) == sorted(expected)
     assert re.findall(r'src="(\S+)"', page("index.md")) == [
-        "call.svg", "pictures/summary.svg", "pictures/graph.svg",
+        "call.svg", "pictures/summary.svg", "pictures/model/tokens.svg", "pictures/graph.svg",
     ]  # fmt: skip
 
 
@@ -264,6 +274,47 @@ def test_a_long_name_in_a_table_may_end_a_line_after_each_word() -> None:
 
     html = '<p>a_b</p><td align="x_y"><a href="c_d.html"><code>state_in_use</code></a></td>'
     assert site_hook.on_page_content(html) == html.replace("state_in_use", "state_<wbr>in_<wbr>use")
+    title = '<h1 id="anyop.rms_norm">anyop.rms_norm</h1>'
+    assert site_hook.on_page_content(title) == (
+        '<h1 id="anyop.rms_norm">anyop.<wbr>rms_<wbr>norm</h1>'
+    )
+
+
+def test_the_cells_of_a_wide_table_know_their_columns() -> None:
+    """A phone shows its rows as blocks."""
+    import site_hook
+
+    def table(n: int) -> str:
+        head = "".join(f"<th><code>c{i}</code></th>" for i in range(n))
+        row = "".join(f'<td align="right">{i}</td>' for i in range(n))
+        return f"<table><thead><tr>{head}</tr></thead><tbody><tr>{row}</tr></tbody></table>"
+
+    assert site_hook.on_page_content(table(4)) == table(4)
+    wide = site_hook.on_page_content(table(5))
+    assert wide.startswith("<table data-many>")
+    cell = r'<td data-name="(c\d)" align="right"><span>(\d)</span></td>'
+    assert re.findall(cell, wide) == [(f"c{i}", str(i)) for i in range(5)]
+    empty = site_hook.on_page_content(table(5).replace(">3</td>", "></td>"))
+    assert '<td data-name="c3" align="right"></td>' in empty
+
+
+def test_a_dead_link_of_the_built_site_is_found(tmp_path: Path) -> None:
+    import site_links
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "x.svg").touch()
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">I</h1><a href="a/p.html#here">p</a><a href="#top">t</a><img src="x.svg">'
+        '<a href="https://semver.org">s</a><source srcset="x.svg 1x, none.svg 2x">'
+        '<a href="a/p.html#gone">g</a><a href=".">home</a><a href="../etc">out</a>'
+    )
+    (tmp_path / "a" / "p.html").write_text('<p id="here">p</p><a href="../index.html">i</a>')
+    assert list(site_links.broken(tmp_path)) == [
+        "index.html: none.svg leads to no file",
+        "index.html: a/p.html#gone leads to no place of its page",
+        "index.html: . leads to no file",
+        "index.html: ../etc leads out of the site",
+    ]
 
 
 def test_the_program_of_the_page_of_cpp_is_built_as_the_page_says(tmp_path: Path) -> None:

@@ -186,6 +186,18 @@ def test_times_are_those_of_a_run(tmp_path: Path) -> None:
     said, table = docs_beside.times_of(tmp_path / "run.json")["softmax"]
     assert said.startswith("A processor, 1 thread, 2026-01-02: `anyop bench ops softmax --thre")
     assert table == "| sizes | us | x torch |\n|---|---|---|\n| f32[2, 3] | 2 | 2.5 |"
+    _, picture, again = docs_beside.times_of(tmp_path / "run.json", "../pictures")["softmax"]
+    assert 'src="../pictures/of-softmax.svg"' in picture and again == table
+
+
+def test_a_long_call_goes_on_below() -> None:
+    names = [f"argument_{i}" for i in range(12)]
+    lines = docs_calls.broken("y = f(", names, ")")
+    assert len(lines) > 2 and all(len(line) <= docs_calls.MOST for line in lines)
+    assert "".join(lines).replace("    ", "").replace(", ", ",").replace(" ", "") == (
+        f"y=f({','.join(names)})"
+    )
+    assert docs_calls.broken("y = f(", names[:2], ")") == ["y = f(argument_0, argument_1)"]
 
 
 def test_code_of_a_user_is_not_run_for_a_page(tmp_path: Path) -> None:

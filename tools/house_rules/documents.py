@@ -32,7 +32,7 @@ QUOTED = re.compile(r"`([^`\n]+)`|\]\((?!https?:)([^)#\s]+)")
 # What looks like the path of a file or folder: <name> and * stand for any, {a,b} for each.
 PATH = re.compile(r"(?!\.\w*/?$)[\w.*<>{},/-]*(?:/|\.(?:cc|cu|h|py|pyi|cmake|md|txt|toml|yml|map))")
 # Pages of the site that `./tools/docs` makes, beside those of docs/.
-MADE = ("headers.md", "operators/README.md", "pictures/rows.md")
+MADE = ("headers.md", "operators/README.md", "pictures/rows.md", "pictures/model/rows.md")
 CHOICE = re.compile(r"\{([^{}]*)\}")
 
 

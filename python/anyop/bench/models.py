@@ -368,6 +368,11 @@ def sizes_of(phase: str, weights: str, how: str) -> str:
     return f"{phase} {weights}, {how}"
 
 
+def is_of_a_model(row: Row) -> bool:
+    """Or of an operator."""
+    return row.sizes.startswith((f"{DECODE} ", f"{PREFILL} "))
+
+
 def _row(
     title: str, timed: _Timed, made: Sequence[_Timed], phase: str, ceilings: Mapping[str, Any]
 ) -> Row:

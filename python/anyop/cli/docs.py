@@ -31,9 +31,14 @@ MARK = "<!-- Made by `anyop docs` from signatures and spec comments. -->\n"
     "--run", "run_file", type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A run that `anyop bench ops --save` wrote: pages then have its times.",
 )  # fmt: skip
+@click.option(
+    "--pictures", default="", metavar="URL",
+    help="Where the pictures of `anyop bench plot --format svg --each` of this run are.",
+)  # fmt: skip
 def command(
-    out: Path, library: str | None, sources: Path | None, source_url: str, run_file: Path | None
-) -> None:
+    out: Path, library: str | None, sources: Path | None, source_url: str, run_file: Path | None,
+    pictures: str,
+) -> None:  # fmt: skip
     """Write a page per operator, and an index, to the folder OUT (Markdown).
 
     Each operator is called with small arrays, to find a call that it accepts: the page's example.
@@ -46,7 +51,9 @@ def command(
                 f"{click.format_filename(out / f'{name}.md')} is there already, and `anyop docs` "
                 "did not write it. Try an empty folder."
             )
-    texts = _pages(specs, sources, source_url, run_file)
+    tolerances = tolerances_of(sources) if sources else {}
+    times = times_of(run_file, pictures) if run_file else {}
+    texts = _pages(specs, tolerances, times, source_url)
     out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (out / f"{name}.md").write_text(text + "\n" + MARK, encoding="utf-8")
@@ -55,10 +62,9 @@ def command(
 
 
 def _pages(
-    specs: list[dict[str, Any]], sources: Path | None, source_url: str, run_file: Path | None
-) -> dict[str, str]:
-    tolerances = tolerances_of(sources) if sources else {}
-    times = times_of(run_file) if run_file else {}
+    specs: list[dict[str, Any]], tolerances: dict[str, str], times: dict[str, list[str]],
+    source_url: str,
+) -> dict[str, str]:  # fmt: skip
     backward = {s["gradient"]["op"]: s["name"] for s in specs if s.get("gradient")}
     names = frozenset(s["name"] for s in specs)
     texts = {"README": index(specs, frozenset(backward))}

@@ -40,16 +40,18 @@ def in_words(tolerance: str) -> str:
     return ""
 
 
-def times_of(file: Path) -> dict[str, list[str]]:
-    """For each operator of a run: a sentence on the machine, and a table of its rows."""
+def times_of(file: Path, pictures: str = "") -> dict[str, list[str]]:
+    """For each operator of a run: a sentence on the machine, a picture where there is an opponent
+    and pictures are somewhere, and a table of its rows.
+    """
     run = runs.load(file)
     rows: dict[str, list[Row]] = {}
     for row in run.rows:
         rows.setdefault(row.operator, []).append(row)
-    return {name: _times(name, mine, run) for name, mine in rows.items()}
+    return {name: _times(name, mine, run, pictures) for name, mine in rows.items()}
 
 
-def _times(name: str, rows: list[Row], run: runs.Run) -> list[str]:
+def _times(name: str, rows: list[Row], run: runs.Run, pictures: str) -> list[str]:
     opponents = [o for o in dict.fromkeys(n for r in rows for n in r.timings) if o != OURS]
     threads = rows[0].threads
     said = (
@@ -63,4 +65,6 @@ def _times(name: str, rows: list[Row], run: runs.Run) -> list[str]:
         ratios = (row.ratio(o) if o in row.timings else None for o in opponents)
         cells = "".join(f" {ratio:.2g} |" if ratio else " - |" for ratio in ratios)
         lines.append(f"| {row.sizes} | {in_us(row.ours.best_us)} |{cells}")
-    return [said, "\n".join(lines)]
+    picture = f'<img class="picture" src="{pictures}/of-{name}.svg" alt="{name} beside others">'
+    has_picture = pictures and any(len(row.timings) > 1 for row in rows)
+    return [said, *([picture] if has_picture else []), "\n".join(lines)]

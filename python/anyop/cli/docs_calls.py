@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Sequence
 from typing import Any
 
 from anyop.cli.docs_example import FLOATS, LONG, DType, Example, Tensor
@@ -17,6 +18,7 @@ IMPORTS = {
 }
 HOSTS = (*MODULES, "C++")
 OF_ML_DTYPES = {name for name in FLOATS if name not in ("f64", "f32", "f16")}
+MOST = 88  # columns
 CPP_WORDS = ("default", "float", "int", "long", "short", "char", "double", "new", "this")
 
 
@@ -47,11 +49,27 @@ def _python(of: Example, host: str) -> str:
         given.append(f"{name}={text}" if name in of.is_named else text)
     library, _, word = of.operator.rpartition(".")
     path = "anyop" if library == "anyop" else f"anyop.ops.{library}"
-    call = f"{path}.{word}({', '.join(given)})"
     returned = [*of.results, *(of.written if host == "JAX" else ())]  # JAX's arrays never change
     results = ", ".join(_variable(r) for r in returned)
-    lines.append(f"{results} = {call}" if results else call)
+    start = f"{results} = " if results else ""
+    lines += broken(f"{start}{path}.{word}(", given, ")")
     return "\n".join(lines) + "\n"
+
+
+def broken(start: str, arguments: Sequence[str], end: str) -> list[str]:
+    """A call on one line, or on as many as a page needs to show all of it."""
+    line = f"{start}{', '.join(arguments)}{end}"
+    if len(line) <= MOST:
+        return [line]
+    lines = [start]
+    for argument in arguments:
+        is_first, more = len(lines) == 1, f"{lines[-1]} {argument},"
+        if is_first or len(more) > MOST:
+            lines.append(f"    {argument},")
+        else:
+            lines[-1] = more
+    lines[-1] = lines[-1][:-1] + end
+    return lines
 
 
 def _is_of_ml_dtypes(argument: Any, host: str) -> bool:
@@ -95,13 +113,13 @@ def _cpp(of: Example) -> str:
             used.add("Named")
             text = f'Named("{name}", {text})'
         given.append(text)
-    call = f'Call("{of.operator}", {", ".join(given)})'
-    if not of.results:
-        lines.append(f"{call}.run();")
-    elif len(of.results) == 1:
-        lines.append(f"const Array {_variable(of.results[0])} = {call};")
-    else:
-        lines.append(f"const std::vector<Array> results = {call};  // {', '.join(of.results)}")
+    start, end = "", ").run();"
+    if len(of.results) == 1:
+        start, end = f"const Array {_variable(of.results[0])} = ", ");"
+    elif of.results:
+        lines.append(f"// {', '.join(of.results)}")
+        start, end = "const std::vector<Array> results = ", ");"
+    lines += broken(f"{start}Call(", [f'"{of.operator}"', *given], end)
     names = ", ".join(f"anyop::{name}" for name in sorted(used))
     body = "\n".join(f"  {line}" for line in [f"using {names};", *lines])
     return f'#include "anyop/runtime.h"\n\nint main() {{\n{body}\n}}\n'

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from pathlib import Path
 
 import click
 
@@ -26,6 +27,7 @@ from anyop.cli import load_libraries
 )
 @click.option("--policy", default=None, help="As in ANYOP_POLICY: 'rms_norm=cpu_avx2'.")
 @click.option("--strict", is_flag=True, help="Refuse copies and other silent slow paths.")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it, too.")
 def command(
     op: str,
     shapes: tuple[str, ...],
@@ -33,6 +35,7 @@ def command(
     device: str,
     policy: str | None,
     strict: bool,
+    svg: Path | None,
 ) -> None:
     """Show which kernel a call of OP takes, and why each other one is declined."""
     load_libraries()
@@ -43,6 +46,8 @@ def command(
     elif device.partition(":")[0] == "npu":
         load_npu()
     if not shapes and not settings:
+        if svg:
+            raise click.UsageError("--svg draws a call, which --shape and --set describe.")
         click.echo(_anyop.info_text(op))
         return
     params = anyop.info(op)["params"]
@@ -56,6 +61,10 @@ def command(
     with anyop.Scope(policy=policy, strict=strict or None):
         explanation = anyop.Explanation._of(_anyop.explain_text(op, text, device))
     show(explanation)
+    if svg:
+        from anyop.cli import explain_draw
+
+        svg.write_text(explain_draw.svg(explanation), encoding="utf-8")
     if explanation.error:
         raise SystemExit(1)
 

@@ -5,8 +5,7 @@ import contextlib
 import importlib
 import json
 import sys
-import timeit
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ import click
 
 import anyop
 from anyop import _anyop
-from anyop.cli import load_libraries
+from anyop.cli import load_libraries, profiles
+from anyop.cli.graph_rows import Picture, make_picture
+from anyop.cli.profiles import NOT_MEASURED, Profile
 
 
 @click.command("graph")
@@ -23,8 +24,15 @@ from anyop.cli import load_libraries
 @click.option("--at", "sizes", multiple=True, metavar="NAME=NUMBER", help="A size, or a number.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Draw it into this file.")
 @click.option("--html", type=click.Path(path_type=Path), help="The same as a page.")
+@click.option("--narrow", type=click.Path(path_type=Path), help="Draw it as a phone shows it.")
+@click.option("--arena", type=click.Path(path_type=Path), help="Draw its memory alone, for --at.")
+@click.option("--chart", type=click.Path(path_type=Path), help="Draw the times of a profile.")
 @click.option("--passes", is_flag=True, help="What each pass of the compilation changes.")
 @click.option("--profile", is_flag=True, help="The time of each node, also in pictures.")
+@click.option(
+    "--times", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What --profile --json printed, instead of measuring.",
+)  # fmt: skip
 @click.option("--repeats", default=20, show_default=True, help="Replays of a profile.")
 @click.option(
     "--input", "files", multiple=True, metavar="NAME=FILE.npy",
@@ -33,7 +41,8 @@ from anyop.cli import load_libraries
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(
     target: str, types: tuple[str, ...], sizes: tuple[str, ...], svg: Path | None,
-    html: Path | None, passes: bool, profile: bool, repeats: int, files: tuple[str, ...],
+    html: Path | None, narrow: Path | None, arena: Path | None, chart: Path | None,
+    passes: bool, profile: bool, times: Path | None, repeats: int, files: tuple[str, ...],
     as_json: bool,
 ) -> None:  # fmt: skip
     """Show the graph of MODULE:FUNCTION, called with a TYPE for each argument.
@@ -48,38 +57,47 @@ def command(
     graph = make(target, types, changes)
     numbers = dict(_number(s) for s in sizes)
     at = {n: int(x) for n, x in numbers.items() if graph.inputs.get(n) not in ("float", "bool")}
-    times: Sequence[Any] = []
-    call_ns = 0.0
-    if profile:
-        arrays = dict(_file(f) for f in files)
-        given = inputs(graph, at, numbers, arrays)
-        times = graph.profile(*given, repeats=repeats)
-        call_ns = 1e9 * min(timeit.repeat(lambda: graph(*given), number=1, repeat=repeats))
+    pictures = {"svg": svg, "html": html, "narrow": narrow, "arena": arena, "chart": chart}
+    measured = NOT_MEASURED
+    if times:
+        measured = profiles.read(times, graph, at)
+    elif profile:
+        given = inputs(graph, at, numbers, dict(_file(f) for f in files))
+        measured = profiles.measure(graph, given, repeats)
     if as_json:
-        told = facts(graph, at, changes if passes else None, times)
-        click.echo(json.dumps({**told, "call_ns": call_ns} if profile else told, indent=1))
+        told = facts(graph, at, changes if passes else None, measured)
+        click.echo(json.dumps(told, indent=1))
     elif passes:
         show_passes(changes)
-    elif not (svg or html or profile):
+    elif not (measured.nodes or any(pictures.values())):
         click.echo(graph.text, nl=False)
     if not as_json:
         show_memory(graph, at)
-    if svg or html or (profile and not as_json):
-        from anyop.cli import graph_page
-        from anyop.cli.graph_rows import make_picture
-
-        picture = make_picture(graph, at, times, call_ns)
-        if not picture.memory:
-            names = " ".join(f"--at {name}=512" for name in graph.symbols)
-            click.echo(f"The picture has no memory, which needs sizes. Try {names}.", err=True)
-        if svg:
-            svg.write_text(graph_page.svg(picture), encoding="utf-8")
-        if html:
-            html.write_text(graph_page.html(picture), encoding="utf-8")
-        if profile and not as_json:
+    if any(pictures.values()) or (measured.nodes and not as_json):
+        picture = make_picture(graph, at, measured)
+        draw(picture, pictures)
+        if measured.nodes and not as_json:
             from anyop.cli.graph_times import show
 
             show(picture)
+
+
+def draw(picture: Picture, files: Mapping[str, Path | None]) -> None:
+    """files: of each kind of picture, where it goes."""
+    from anyop.cli import graph_arena, graph_page
+
+    names = " ".join(f"--at {name}=512" for name in picture.symbols)
+    if files["arena"] and not picture.memory:
+        raise click.UsageError(f"--arena draws memory, which needs sizes. Try {names}.")
+    if files["chart"] and not picture.ns:
+        raise click.UsageError("--chart draws times. Try --profile, or --times FILE.")
+    if not picture.memory:
+        click.echo(f"The picture has no memory, which needs sizes. Try {names}.", err=True)
+    made = {"svg": graph_page.svg, "html": graph_page.html, "narrow": graph_page.narrow,
+            "arena": graph_arena.arena, "chart": graph_arena.times}  # fmt: skip
+    for kind, path in files.items():
+        if path:
+            path.write_text(made[kind](picture), encoding="utf-8")
 
 
 def make(target: str, types: Sequence[str], changes: list[tuple[str, str]]) -> anyop.Graph:
@@ -181,7 +199,7 @@ def inputs(
 
 
 def facts(
-    graph: anyop.Graph, sizes: dict[str, int], changes: Any, times: Sequence[Any]
+    graph: anyop.Graph, sizes: dict[str, int], changes: Any, measured: Profile
 ) -> dict[str, Any]:
     """What --json prints."""
     told: dict[str, Any] = {"name": graph.name, "text": graph.text, "sizes": sizes}
@@ -189,9 +207,10 @@ def facts(
     told["state_bytes"] = graph.stats().state_bytes
     if changes is not None:
         told["passes"] = [{"pass": name, "diff": diff} for name, diff in changes]
-    fields = ("ns_min", "ns_median", "share")
-    for node, time in zip(told["nodes"], times, strict=False):
-        node.update({f: getattr(time, f) for f in fields})
+    if measured.nodes:
+        told.update(machine=measured.machine, call_ns=measured.call_ns)
+    for node, time in zip(told["nodes"], measured.nodes, strict=False):
+        node.update(time)
     return told
 
 

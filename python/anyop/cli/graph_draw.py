@@ -5,12 +5,13 @@ read; thin ones show a loop's further turns."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from anyop.cli.graph_rows import Lane, Picture, Row
 
 FULL, THIN = 22, 3  # heights of rows
+NARROW = 440  # of a picture for phones, which show four fifths of it
 CHARACTER = 6.62  # width of one in the font of STYLE
 MOST_TEXT = 96  # characters of a call
 COLOURS = (
@@ -59,23 +60,30 @@ def rate(row: Row) -> str:
 
 
 class Drawing:
-    """Where the columns of a picture are, and what is drawn in them."""
+    """Where the columns of a picture are, and what is drawn in them. is_narrow: as a phone shows
+    it, with the operator and the types of its results alone.
+    """
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, is_narrow: bool = False) -> None:
         self.picture = p = picture
+        self.is_narrow = is_narrow
         self.lane_of = {lane.value: lane for lane in p.lanes}
         self.outputs = {row.arguments[0] for row in p.rows if row.kind == "output"}
-        self.has_times = p.ns > 0
+        self.has_times = p.ns > 0 and not is_narrow
         self.has_memory = bool(p.memory)
-        places = max((len(row.place) for row in p.rows), default=0)
-        self.step = 14 if p.columns <= 16 else max(4, 224 / p.columns)
+        places = 0 if is_narrow else max((len(row.place) for row in p.rows), default=0)
+        most_lanes = 112 if is_narrow else 224
+        self.step = min(14, max(4, most_lanes / p.columns))
         self.lanes_x = 16 + min(places, 32) * CHARACTER
         self.text_x = self.lanes_x + p.columns * self.step + 8
+        self.memory_width = 110 if is_narrow else 320
+        room = NARROW - self.text_x - 24 - (self.memory_width + 24 if self.has_memory else 0)
+        self.most_text = int(room / CHARACTER) if is_narrow else MOST_TEXT
         texts = [sum(len(t) for t, _ in self.texts(row)) for row in p.rows]
         self.time_x = self.text_x + max(texts, default=0) * CHARACTER + 16
         self.memory_x = self.time_x + (270 if self.has_times else 0)
-        self.memory_width = 320
-        self.width = self.memory_x + (self.memory_width + 24 if self.has_memory else 0)
+        width = self.memory_x + (self.memory_width + 24 if self.has_memory else 0)
+        self.width = max(width, NARROW) if is_narrow else width
         self.most_share = max((row.share for row in p.rows), default=0)
         self.peak = max(p.memory.get("peak_bytes", 0), 1)
         self.fullest_row, _ = p.fullest()
@@ -119,6 +127,10 @@ class Drawing:
                 (row.name, "op"),
                 (" " + values[row.results[0]]["type"], "in"),
             ]
+        if self.is_narrow:
+            types = " ".join(values[r]["type"] for r in row.results)
+            return shortened([(row.op.removeprefix("anyop."), "op"), (f" {types}", "dim")],
+                             self.most_text)  # fmt: skip
         op, _, rest = row.call.partition("(")
         parts = [(op.removeprefix("anyop."), "op"), ("(", "dim")]
         end = 0
@@ -135,7 +147,7 @@ class Drawing:
             parts.append((" " + values[r]["type"], "dim"))
         if into:
             parts.append((" ✎ " + ", ".join(values[i]["name"] for i in into), "state"))
-        return list(cut(parts))
+        return list(cut(parts, self.most_text))
 
     # Parts of a block.
 
@@ -217,7 +229,7 @@ class Drawing:
 
     def text(self, r: int, y: float, place: str) -> Iterator[str]:
         row, base = self.picture.rows[r], y + 15
-        if place:
+        if place and not self.is_narrow:
             yield f'<text class="dim" x="8" y="{base}">{escape(place[-32:])}</text>'
         parts = "".join(
             f'<tspan class="{c}">{escape(t)}</tspan>' if c else f"<tspan>{escape(t)}</tspan>"
@@ -234,7 +246,7 @@ class Drawing:
 
     def time(self, r: int, y: float) -> Iterator[str]:
         row = self.picture.rows[r]
-        if not row.ns:
+        if not row.ns or not self.has_times:
             return
         yield self.bar(row.share, y + 4, FULL - 8)
         label = f"{shown_ns(row.ns):>7} {row.share:6.1%} {rate(row)}"
@@ -326,7 +338,7 @@ class Drawing:
         yield from self.regions(begin, end, y, THIN)
         rows = self.picture.rows[begin:end]
         for k, row in enumerate(rows):
-            if row.ns:
+            if row.ns and self.has_times:
                 yield self.bar(row.share, y + k * THIN, THIN - 0.5)
         base = y + min((end - begin) * THIN / 2 + 4, 15)
         if self.has_times:
@@ -335,38 +347,61 @@ class Drawing:
         yield f'<text class="dim" x="{self.text_x:.1f}" y="{base:.1f}">{escape(label)}</text>'
 
     def legend(self, y: float) -> str:
+        """One line, or from y on two."""
         parts = (
-            ("● ", f"fill:{INPUT}"), ("input  ", ""), ("■ ", f"fill:{STATE}"), ("state  ", ""),
-            ("○ ", "font-weight:700"), ("operator  ", ""), ("○ ", f"font-weight:700;fill:{HEAT}"),
-            ("changes memory that was there before  ", ""), ("◉ ", f"fill:{OUTPUT}"),
-            ("output  ", ""), ("┃ ", "fill:#9333ea"), ("nodes in one pass over memory", ""),
+            ("●", f"fill:{INPUT}", "input"), ("■", f"fill:{STATE}", "state"),
+            ("○", "font-weight:700", "operator"), ("◉", f"fill:{OUTPUT}", "output"),
+            ("○", f"font-weight:700;fill:{HEAT}", "changes memory that was there before"),
+            ("┃", "fill:#9333ea", "nodes in one pass over memory"),
         )  # fmt: skip
+        if self.is_narrow:
+            short = (*parts[4][:2], "changes memory"), (*parts[5][:2], "one pass over memory")
+            return self.signs(parts[:4], y) + self.signs(short, y + 16)
+        return self.signs(parts, y)
+
+    def signs(self, parts: Sequence[tuple[str, str, str]], y: float) -> str:
         spans = "".join(
-            f'<tspan style="{style or f"fill:{MUTED}"}">{t}</tspan>' for t, style in parts
+            f'<tspan style="{style}">{sign} </tspan><tspan style="fill:{MUTED}">{text}  </tspan>'
+            for sign, style, text in parts
         )
         return f'<text x="8" y="{y}" xml:space="preserve">{spans}</text>'
 
     def head(self, y: float) -> Iterator[str]:
         """Names of the columns, and the scale of the memory."""
         p = self.picture
-        yield f'<text class="dim" x="8" y="{y}">line</text>'
-        yield f'<text class="dim" x="{self.text_x:.1f}" y="{y}">call → result</text>'
+        if not self.is_narrow:
+            yield f'<text class="dim" x="8" y="{y}">line</text>'
+            yield f'<text class="dim" x="{self.text_x:.1f}" y="{y}">call → result</text>'
         if self.has_times:
             yield f'<text class="dim" x="{self.time_x:.1f}" y="{y}">time, share, rate</text>'
         if not self.has_memory:
             return
+        name = "memory" if self.is_narrow else "memory by offset: peak"
         yield (
-            f'<text class="dim" x="{self.memory_x:.1f}" y="{y - 14}">memory by offset: peak '
+            f'<text class="dim" x="{self.memory_x:.1f}" y="{y - 14}">{name} '
             f"{shown_bytes(p.memory['peak_bytes'])}</text>"
+        )
+        if self.is_narrow:  # the subtitle has it
+            return
+        yield (
             f'<text x="{self.memory_x:.1f}" y="{y}" style="fill:{HEAT}">┆ lower bound '
             f"{shown_bytes(p.memory['bound_bytes'])}</text>"
         )
 
 
-def cut(parts: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def shortened(parts: list[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+    """The first characters, with a sign that there are more."""
+    shown = []
+    for text, kind in parts:
+        shown.append((text if len(text) <= most else text[: max(most - 1, 0)] + "…", kind))
+        most -= len(shown[-1][0])
+    return [(text, kind) for text, kind in shown if text]
+
+
+def cut(parts: list[tuple[str, str]], most: int) -> Iterator[tuple[str, str]]:
     """Of a long call, what fits: its beginning, and its results."""
     at = next((i for i, (t, _) in enumerate(parts) if t == " → "), len(parts))
-    room = MOST_TEXT - sum(len(t) for t, _ in parts[at:])
+    room = most - sum(len(t) for t, _ in parts[at:])
     for text, kind in parts[:at]:
         if len(text) > room:
             yield text[: max(room - 1, 0)] + "…", "dim"

@@ -4,13 +4,13 @@ beside itself."""
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from html import escape
 
 from anyop.cli.graph_draw import FULL, STYLE, THIN, Drawing, shown_bytes, shown_ns
 from anyop.cli.graph_rows import Block, Picture
 
-HEAD = 96  # height of the title in an SVG
 PAGE = """
 body{margin:16px;background:#fff;color:#111827}svg{display:block}
 p,table{font:13px system-ui,sans-serif;margin:4px 0 10px}
@@ -54,6 +54,8 @@ def subtitle(picture: Picture) -> str:
         parts.append(f"kernels one by one {shown_ns(p.ns)}")
     if p.call_ns:
         parts.append(f"a call {shown_ns(p.call_ns)}")
+    if p.measured_on:
+        parts.append(p.measured_on)
     return " · ".join(parts)
 
 
@@ -61,15 +63,26 @@ def _label(block: Block) -> str:
     return f"turn {block.turn} of {block.turns}: {block.end - block.begin} nodes"
 
 
-def svg(picture: Picture) -> str:
+def narrow(picture: Picture) -> str:
+    """The same as a phone shows it."""
+    return svg(picture, is_narrow=True)
+
+
+def svg(picture: Picture, is_narrow: bool = False) -> str:
     """All of it; of loops the first turn in full."""
-    d, parts, y = Drawing(picture), [], float(HEAD)
+    d, parts = Drawing(picture, is_narrow), []
     parts.append(
         f'<text x="8" y="20" style="font-size:15px;font-weight:700">{escape(picture.name)}</text>'
-        f'<text class="dim" x="8" y="37">{escape(subtitle(picture))}</text>'
     )
-    parts.append(d.legend(54))
-    parts += d.head(HEAD - 6)
+    lines = textwrap.wrap(subtitle(picture), 62 if is_narrow else 1000)
+    parts += [
+        f'<text class="dim" x="8" y="{37 + 16 * i}">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    ]
+    at = 38 + 16 * len(lines)
+    parts.append(d.legend(at))
+    y = float(at + (58 if is_narrow else 42))
+    parts += d.head(y - 6)
     for b in picture.blocks:
         if b.turn <= 1:
             parts += d.full(b.begin, b.end, y)

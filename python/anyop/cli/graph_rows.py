@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyop.cli.profiles import NOT_MEASURED, Profile
+
 MOST_DECLARED = 8  # more inputs or outputs than these get no rows of their own
 MOST_IN_TURN = 200  # nodes in a turn of a loop that is recognised
 
@@ -88,6 +90,8 @@ class Picture:
     memory: dict[str, int]
     state_bytes: int
     call_ns: float
+    measured_on: str  # the processor and the day, "" without times
+    symbols: list[str]
 
     @property
     def columns(self) -> int:
@@ -114,11 +118,8 @@ class Picture:
         return (alive.index(most) if most else -1), most
 
 
-def make_picture(
-    graph: Any, sizes: dict[str, int], profile: Sequence[Any] = (), call_ns: float = 0
-) -> Picture:
-    """graph: compiled. sizes: of its symbols, {} for none. profile: what graph.profile gave.
-    call_ns: of a whole call, 0 where it was not measured."""
+def make_picture(graph: Any, sizes: dict[str, int], measured: Profile = NOT_MEASURED) -> Picture:
+    """graph: compiled. sizes: of its symbols, {} for none."""
     told = json.loads(graph.describe(**sizes))
     values, outputs = told["values"], told["outputs"]
     inputs = [i for i, v in enumerate(values) if v["kind"] in ("input", "number")]
@@ -128,8 +129,8 @@ def make_picture(
     first_node = len(rows)
     for i, node in enumerate(told["nodes"]):
         row = Row("node", **{k: node[k] for k in node})
-        if profile:
-            row.ns, row.share = profile[i].ns_min, profile[i].share
+        if measured.nodes:
+            row.ns, row.share = measured.nodes[i]["ns_min"], measured.nodes[i]["share"]
         rows.append(row)
     end = len(rows)
     if len(outputs) <= MOST_DECLARED:
@@ -161,7 +162,7 @@ def make_picture(
     lanes = make_lanes(values, rows)
     return Picture(
         graph.name, sizes, values, rows, lanes, blocks, spans, regions, memory, state_bytes,
-        call_ns,
+        measured.call_ns, measured.on, list(graph.symbols),
     )  # fmt: skip
 
 

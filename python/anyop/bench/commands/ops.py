@@ -150,13 +150,15 @@ def compare(old: Path, new: Path, fail: float | None, as_json: bool) -> None:  #
     show_default=True,
     help="An SVG is light or dark as the page that shows it.",
 )
-def plot_command(run: Path, folder: Path, kind: str) -> None:
-    """Pictures of a saved run: bars beside the opponents, shares of the ceilings, the roofline."""
-    write_pictures(runs.load(run), folder, kind)
+@click.option("--each", is_flag=True, help="Also of each operator alone: of-OPERATOR.")
+def plot_command(run: Path, folder: Path, kind: str, each: bool) -> None:
+    """Pictures of a saved run: bars beside the opponents, shares of the ceilings, the roofline; of
+    a model its tokens per second."""
+    write_pictures(runs.load(run), folder, kind, each)
 
 
-def write_pictures(run: runs.Run, folder: Path, kind: str = "png") -> None:
-    for path in pictures.plot(run, folder, kind):
+def write_pictures(run: runs.Run, folder: Path, kind: str = "png", each: bool = False) -> None:
+    for path in pictures.plot(run, folder, kind, each):
         click.echo(f"wrote {path}", err=True)
 
 
