@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "devices/virtual/torch/boxed.h"
+#include "devices/virtual/torch/composed.h"
 #include "devices/virtual/torch/copies.h"
 
 namespace virtual_torch {
@@ -46,6 +47,10 @@ constexpr auto kTorchNpus = std::to_array<std::string_view>({
     "view",
     "view.dtype",
 });
+// Ours, of functions of their own.
+constexpr auto kOwn = std::to_array<std::string_view>({"copy_", "native_dropout"});
+// Some results of its definition are the host's.
+constexpr std::string_view kHostsToo = "_pack_padded_sequence";
 // Composites that choose by device what they call.
 constexpr auto kWhole = std::to_array<std::string_view>({"convolution", "convolution_backward"});
 
@@ -53,13 +58,14 @@ bool IsOneOf(const auto& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// The definition of an operator by others, in whose place torch_npu has put a kernel of its own.
+// torch's own definition of an operator by others, or its derivative, in whose place torch_npu has
+// put a kernel of its own.
 class Composite final : public c10::OperatorKernel {
  public:
-  explicit Composite(const c10::OperatorHandle& op)
-      // A key that no library has kernels for: what is found there is the definition. To ask for it
-      // writes to a list of the kernel's that torch does not lock: no call may.
-      : definition_(op.getComputedKernelForDispatchKey(DispatchKey::AutogradIPU)) {}
+  // key: one that no library has kernels for, so that what is found there is the definition. To ask
+  // for it writes to a list of the kernel's that torch does not lock: no call may.
+  Composite(const c10::OperatorHandle& op, DispatchKey key)
+      : definition_(op.getComputedKernelForDispatchKey(key)) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
     definition_.callBoxed(op, keys, stack);
@@ -96,30 +102,41 @@ class Registration {
     if (ReturnsView(op.schema()) || op.hasTag(at::Tag::inplace_view)) return;
     const bool is_defined = has(DispatchKey::CompositeImplicitAutograd);
     const bool is_theirs = has(DispatchKey::PrivateUse1);
-    const bool is_composite = is_defined || has(DispatchKey::CompositeExplicitAutograd) ||
+    const bool is_composite = has(DispatchKey::CompositeExplicitAutograd) ||
                               has(DispatchKey::CompositeExplicitAutogradNonFunctional);
-    if (has(DispatchKey::CPU) || IsOneOf(kWhole, name)) {
+    // torch_npu derives some by operators of aclnn that nothing else calls.
+    const bool is_theirs_to_derive = has(DispatchKey::AutogradPrivateUse1);
+    if (!is_defined && is_theirs_to_derive && has(DispatchKey::Autograd)) Derive(op, name);
+    if (IsOneOf(kOwn, name)) return;
+    if (name == kHostsToo) {
+      aten_.impl(name.c_str(), OfTorch(op, DispatchKey::IPU));
+      return;
+    }
+    // A definition is derived by what it calls; a kernel that stood beside it would hide that.
+    if (is_defined && !IsOneOf(kWhole, name)) {
+      if (!is_theirs && !is_theirs_to_derive) return;
+      Derive(op, name);
+      aten_.impl(name.c_str(), OfTorch(op));
+    } else if (has(DispatchKey::CPU) || IsOneOf(kWhole, name)) {
       aten_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&Boxed>());
-    } else if (is_defined) {
-      RegisterDefinition(op, name, is_theirs, has(DispatchKey::AutogradPrivateUse1));
     } else if (is_theirs && is_composite) {
       aten_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&Boxed>());
     }
   }
-  void RegisterCopies() {
+  void RegisterOwn() {
+    RegisterComposed(aten_);
     aten_.impl("copy_", &Copy);
     aten_.impl("_copy_from", &CopyFrom);
     aten_.impl("_copy_from_and_resize", &CopyFromAndResize);
   }
 
  private:
-  void RegisterDefinition(const c10::OperatorHandle& op, const std::string& name, bool is_theirs,
-                          bool is_theirs_to_derive) {
-    const auto function = [&] {
-      return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Composite>(op));
-    };
-    if (is_theirs_to_derive) autograd_.impl(name.c_str(), function());
-    if (is_theirs || is_theirs_to_derive) aten_.impl(name.c_str(), function());
+  void Derive(const c10::OperatorHandle& op, const std::string& name) {
+    autograd_.impl(name.c_str(), OfTorch(op));
+  }
+  static torch::CppFunction OfTorch(const c10::OperatorHandle& op,
+                                    DispatchKey key = DispatchKey::AutogradIPU) {
+    return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Composite>(op, key));
   }
 
   static torch::Library& Open(DispatchKey key) {  // for the process's life
@@ -162,9 +179,9 @@ void RegisterKernels() {
     const auto op = c10::Dispatcher::singleton().findSchema(full);
     std::string name = full.name.substr(kSpace.size());
     if (!full.overload_name.empty()) name += "." + full.overload_name;
-    if (op && name != "copy_" && !IsOneOf(kTorchNpus, name)) registration.Register(*op, name);
+    if (op && !IsOneOf(kTorchNpus, name)) registration.Register(*op, name);
   }
-  registration.RegisterCopies();
+  registration.RegisterOwn();
 }
 
 }  // namespace virtual_torch

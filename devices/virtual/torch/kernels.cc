@@ -16,6 +16,7 @@
 #include <torch/library.h>
 
 #include "boxed.h"
+#include "composed.h"
 #include "copies.h"
 #include "generator.h"
 #include "memory.h"
@@ -149,6 +150,7 @@ void RegisterAten() {
        {"convolution", "convolution_backward", "native_layer_norm", "native_group_norm"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&Boxed>());
   }
+  RegisterComposed(m);
 }
 
 // Without the fallthrough every operator fails inside of torch.autocast on the device.

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import module_device
 import opinfo_device
 import pytest
 import torch
@@ -41,3 +42,25 @@ def test_a_slice_of_the_table_agrees_with_the_cpu() -> None:
 @pytest.mark.exhaustive
 def test_all_of_the_table_agrees_with_the_cpu() -> None:
     assert differing(opinfo_device.entries(), 3).keys() == EXCEPTIONS.keys()
+
+
+def modules_that_differ(entries: Sequence[Any]) -> dict[str, str]:
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for info in entries:
+            try:
+                module_device.compare(info, DEVICE, True)
+            except Exception as error:
+                found[info.name] = f"{type(error).__name__}: {error}"[:300]
+    return found
+
+
+def test_recurrent_networks_compute_what_the_cpu_computes() -> None:
+    entries = [i for i in module_device.entries() if any(w in i.name for w in ("LSTM", "GRU"))]
+    assert len(entries) == 4 and modules_that_differ(entries) == {}
+
+
+@pytest.mark.exhaustive
+def test_modules_compute_what_the_cpu_computes() -> None:
+    assert modules_that_differ(module_device.entries()) == {}

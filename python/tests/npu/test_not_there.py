@@ -9,7 +9,9 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 from test_processes import run
 
 REFUSED = """
@@ -30,7 +32,10 @@ print(torch_npu.get_npu_format(y).name, (y @ y).sum().item())
 """
 
 
-def test_what_is_not_there_is_refused_with_a_sentence() -> None:
+def test_what_is_not_there_is_refused_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # torchair makes a folder where it runs
     ran = run(REFUSED)
     assert ran.stdout.splitlines()[-7:] == [
         "aclmdlRICaptureBegin: the virtual NPU captures no graphs. Try torch.compile, or the "

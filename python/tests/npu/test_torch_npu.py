@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import anyop
 import pytest
 import torch
 import torch.nn.functional as F
 import torch_npu
+from torch.utils.checkpoint import checkpoint
 
 
 def trained(device: str) -> list[float]:
@@ -166,3 +170,44 @@ def test_operators_of_anyop_have_kernels_of_the_device() -> None:
     names = ("anyop::rms_norm", "anyop::rms_norm_backward", "anyop::linear")
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     assert [name for name in names if not has(name, "PrivateUse1")] == []
+
+
+def test_dropout_draws_from_the_devices_generator() -> None:
+    """In the order of calls, whatever the host draws meanwhile: a checkpoint repeats its mask."""
+    dropout, x = torch.nn.Dropout(0.5), torch.ones(1000, device="npu", requires_grad=True)
+    torch.npu.manual_seed(3)
+    hosts = torch.get_rng_state()
+    first = dropout(x)
+    torch.rand(5)
+    torch.npu.manual_seed(3)
+    assert first.equal(dropout(x)) and 400 < int((first > 0).sum()) < 600
+    torch.set_rng_state(hosts)
+    y = checkpoint(lambda t: dropout(t) * t, x, use_reentrant=True)
+    y.sum().backward()
+    assert x.grad is not None and (x.grad > 0).equal(y > 0)
+    assert hosts.equal(torch.get_rng_state())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
+def test_recurrent_networks(kind: Any, dtype: torch.dtype) -> None:
+    here = kind(8, 6, 2, batch_first=True, bidirectional=True)
+    there, x = copy.deepcopy(here).to("npu", dtype), torch.randn(2, 5, 8)
+    results = []
+    for module, y in ((here, x), (there, x.to("npu", dtype))):
+        module(y)[0].square().sum().backward()
+        grads = [p.grad.cpu().float() for p in module.parameters()]
+        results.append([module(y)[0].cpu().float(), *grads])
+    tolerance = 1e-5 if dtype == torch.float32 else 0.1
+    torch.testing.assert_close(*results, rtol=tolerance, atol=tolerance)
+
+
+def test_packed_sequences() -> None:
+    module, x = torch.nn.GRU(3, 4), torch.randn(5, 2, 3)
+    lengths = torch.tensor([5, 2])
+    there = copy.deepcopy(module).to("npu")
+    results = []
+    for gru, y in ((module, x), (there, x.to("npu"))):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(y, lengths)
+        results.append(torch.nn.utils.rnn.pad_packed_sequence(gru(packed)[0])[0].cpu())
+    torch.testing.assert_close(*results)

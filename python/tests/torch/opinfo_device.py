@@ -54,6 +54,44 @@ def on_device(x: Any, device: str) -> Any:
     return whole.clone().to(device).as_strided(x.shape, x.stride(), x.storage_offset())
 
 
+def gradients(op: Any, count: int, device: str) -> None:
+    """Raises where a gradient on the device is not the CPU's, for some samples of the entry."""
+    import torch
+
+    if not op.supports_autograd or torch.float32 not in op.dtypes:
+        return
+    samples = op.sample_inputs("cpu", torch.float32, requires_grad=True)
+    for sample in itertools.islice(samples, count):
+        want, got = _gradients_of(op, sample, "cpu"), _gradients_of(op, sample, device)
+        if not any(word in op.name for word in WITHOUT_VALUES):
+            torch.testing.assert_close(got, want, equal_nan=True, rtol=1e-3, atol=1e-4)
+
+
+def _gradients_of(op: Any, sample: Any, where: str) -> list[Any]:
+    """Of the sum of the squares of all results."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    leaves = []
+
+    def leaf(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        there = x.detach() if where == "cpu" else on_device(x.detach(), where)
+        leaves.append(there.requires_grad_(x.requires_grad))
+        return there
+
+    args, kwargs = pytree.tree_map(leaf, ((sample.input, *sample.args), sample.kwargs))
+    if op.name in HOSTS_ARGUMENTS:
+        args = (args[0], *sample.args)
+    results = [r for r in pytree.tree_leaves(op(*args, **kwargs)) if isinstance(r, torch.Tensor)]
+    squares = [(r.abs() ** 2).sum() for r in results if r.requires_grad]
+    if squares:
+        torch.stack(squares).sum().backward()
+    grads = [x.grad for x in leaves if x.requires_grad]
+    return [None if grad is None else grad.to_dense().cpu() for grad in grads]
+
+
 def compare(op: Any, count: int, device: str) -> None:
     """Raises where a result on the device is not the CPU's, for some samples of the entry."""
     import torch
@@ -79,11 +117,13 @@ def compare(op: Any, count: int, device: str) -> None:
         makes = any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(want))
         if makes and not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(there)):
             there[1]["device"] = device
+        hosts = torch.get_rng_state()
         got = op(*there[0], **there[1])
         for tensor in pytree.tree_leaves(got):
             if isinstance(tensor, torch.Tensor) and tensor.device.type != device:
                 raise AssertionError(f"a result is on {tensor.device}")
         got = pytree.tree_map(back, got)
+        assert hosts.equal(torch.get_rng_state()), "it draws from the host's generator"
         if op.name in EMPTY_ON_THE_CPU:
             got = tuple(g if w.numel() else w for g, w in zip(got, want, strict=True))
         if any(word in op.name for word in WITHOUT_VALUES):

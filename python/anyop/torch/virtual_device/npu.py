@@ -21,7 +21,7 @@ from anyop.npu import startup
 from anyop.torch._route.build import VERSION, of_torch
 
 # The parts of the backend for virtual devices that serve here too: torch_npu is the backend.
-SHARED = ("boxed.cc", "copies.cc", "library.cc", "table.cc")
+SHARED = ("boxed.cc", "composed.cc", "copies.cc", "library.cc", "table.cc")
 
 
 def product() -> build.Product:
