@@ -30,8 +30,8 @@ inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* st
           plan.workspace_bytes,  plan.threads, LastLevelKib(), state,   plan.kernel_data};
 }
 
-// Throws the error that a check or kernel reported. file: the library that this code is of, where it
-// is not the operator's own.
+// Throws the error that a check or kernel reported. file: the library that this code is of, where
+// it is not the operator's own.
 [[noreturn]] void FailCall(const Operator& op, int code, const RunState& state,
                            const std::string& file = "");
 // The same for the plan's kernel.
