@@ -162,7 +162,10 @@ ACL int aclrtGetPrimaryCtxState(std::int32_t device, std::uint32_t* flags,
   if (is_active) *is_active = CurrentDevice() == device;
   return kOk;
 }
+// A forked child has nothing on the device: whatever it wanted to put there was refused, once.
+// torch_npu waits here at the end of each process, and would print the refusal again.
 ACL int aclrtSynchronizeDevice() {
+  if (virtual_device::IsForked()) return kOk;
   const int device = CurrentDevice();
   if (device < 0) return kNoDevice;
   const anyop_device& table = virtual_device::kTable;

@@ -183,7 +183,7 @@ def test_saved_runs_are_compared_and_drawn(folder: Path, tmp_path: Path) -> None
     pytest.importorskip("matplotlib")
     saved, pictures = tmp_path / "run.json", tmp_path / "pictures"
     run(folder, "--against", "slow", "--save", str(saved), "--plot", str(pictures))
-    assert (pictures / "bars.png").stat().st_size > 1000
+    assert (pictures / "tokens.png").stat().st_size > 1000
     compared = CliRunner().invoke(command, ["compare", str(saved), str(saved), "--fail", "1"])
     assert compared.exit_code == 0 and "Counter decode f32, here" in compared.output
 

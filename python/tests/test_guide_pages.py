@@ -127,7 +127,7 @@ def test_the_fields_stand_in_the_order_in_which_cpp_wants_them() -> None:
             for cell in re.findall(r"^\| (`\..*?) \|", table, re.M)
             for name in re.findall(r"`\.(\w+)`", cell)
         ]
-        assert len(told) > 8
+        assert len(told) >= 7
         assert told == [name for name in declared if name in told]
 
 

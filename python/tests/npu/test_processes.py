@@ -165,10 +165,11 @@ def test_process_that_ends_with_work_under_way(end: str) -> None:
     assert time.monotonic() - started < STALL
 
 
-def test_child_of_a_process_with_work_under_way() -> None:
+@pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)"])
+def test_child_of_a_process_with_work_under_way(end: str) -> None:
     ran = run(
         BUSY
-        + """
+        + f"""
 import os, sys
 child = os.fork()
 if child == 0:
@@ -176,13 +177,14 @@ if child == 0:
         torch.ones(2, device="npu")
     except RuntimeError as error:
         print("forked after it had used the device" in str(error), flush=True)
-    os._exit(0)
+    {end}
 os.waitpid(child, 0)
 torch.npu.synchronize()
 print(x.cpu().isfinite().all().item())
 """
     )
     assert ran.stdout == "True\nTrue\n", ran.stderr
+    assert "forked" not in ran.stderr, "it was told already"
 
 
 def test_memory_that_ends_says_what_there_is() -> None:
