@@ -68,7 +68,8 @@ class DeviceCheck {
   DeviceCheck(const OpTest& test, Call& call, const OperatorKernel* kernel, Device device)
       : test_(test), call_(call), kernel_(kernel), device_(device) {}
 
-  void Run() {
+  // Whether the kernel takes the call.
+  bool Run() {
     Scope scope;
     if (kernel_) scope.policy(call_.op().name + "=" + kernel_->name);
     const Running running((kernel_ ? "kernel " + kernel_->name : "the composition") + " on " +
@@ -77,6 +78,7 @@ class DeviceCheck {
     if (is_taken && !HasFailed() && !is_for_host()) CheckWritten();
     if (is_taken && !HasFailed() && kernel_) RunAndCompare(MixedArrangement(call_));
     if (is_taken && !HasFailed()) RunWrongIndices();
+    return is_taken;
   }
 
  private:
@@ -185,8 +187,9 @@ bool RunsOnSomeDevice(const Operator& op) {
 
 void CheckDevices(const OpTest& test) {
   const bool is_exhaustive = TheSession().seeds.is_exhaustive;
+  const Operator& op = *Find(test.op);
   for (const DeviceInfo& info : Devices()) {
-    const auto kernels = KernelsOn(info.device, *Find(test.op));
+    const auto kernels = KernelsOn(info.device, op);
     if (kernels.empty() || info.device.dl().device_id > 0) continue;
     const Stream streams[] = {Stream(info.device), Stream(info.device)};
     std::vector<std::uint64_t> seeds = Seeds(test, Purpose::kValues, TheSession().seeds);
@@ -200,11 +203,16 @@ void CheckDevices(const OpTest& test) {
       if (!call || !(IsQuick(*call) || is_exhaustive)) continue;
       NoteCall(Reproduce(*call));
       const StreamScope scope(streams[s / step % 2]);
+      bool is_taken = false;
       for (const OperatorKernel* kernel : kernels) {
         const bool is_own = kernel && !kernel->is_for_host;
         if (HasFailed() || !(is_own || s % step == 0)) continue;
-        DeviceCheck(test, *call, kernel, info.device).Run();
+        is_taken |= DeviceCheck(test, *call, kernel, info.device).Run();
       }
+      // Elsewhere CheckPromises asks this of the host.
+      if (is_taken || HasFailed() || RunsOnHost(op) || IsUnsupported(test, *call)) continue;
+      Fail("the signature promises this call, but no kernel takes it on " + info.device.name() +
+           "\n  " + Reproduce(*call));
     }
   }
 }

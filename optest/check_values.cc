@@ -165,11 +165,6 @@ void CheckCalls(const OpTest& test, Purpose purpose) {
   }
 }
 
-// Whether the test says that nothing takes such calls.
-bool IsUnsupported(const OpTest& test, const Call& call) {
-  return !test.unsupported.empty() && call.value(test.unsupported) != 0;
-}
-
 // A call of an operator without kernels, in every arrangement that its composition takes: strides
 // that a view of it cannot say are refused.
 void CheckComposition(const OpTest& test, Call& call, const Results& exact, const Terms& terms) {
@@ -233,10 +228,13 @@ void CheckDispatched(const OpTest& test, const Call& call, const Results& exact)
   Fail(wrong + "\n  as dispatched\n  " + Reproduce(call));
 }
 
-// Others have kernels of devices alone, for CheckDevices.
+}  // namespace
+
 bool RunsOnHost(const Operator& op) { return HasHostKernel(op) || !op.compositions.empty(); }
 
-}  // namespace
+bool IsUnsupported(const OpTest& test, const Call& call) {
+  return !test.unsupported.empty() && call.value(test.unsupported) != 0;
+}
 
 void CheckValues(const OpTest& test) { CheckCalls(test, Purpose::kValues); }
 

@@ -115,7 +115,9 @@ bool CheckMutation(Call& call, const Mutation& m) {
     return false;
   } catch (const Error& e) {
     const std::string text = e.what();
-    if (e.code == ANYOP_UNSUPPORTED && !m.must_be_refused && IsRight(op, m.arguments)) return false;
+    // What runs on devices alone is refused there: see CheckDevices.
+    const bool may_be_unsupported = m.must_be_refused ? !RunsOnHost(op) : IsRight(op, m.arguments);
+    if (e.code == ANYOP_UNSUPPORTED && may_be_unsupported) return false;
     const std::string refusal = text + "\n  " + where;
     if (e.code != ANYOP_INVALID_ARGUMENT) Fail("not an InvalidArgument: " + refusal);
     if (!text.starts_with(op.display_name() + ": ")) {

@@ -95,10 +95,15 @@ void CheckGradient(const OpTest& test);
 
 // On each device that a loaded library has: every kernel that the device runs, on a few generated
 // calls in memory of many kinds. Kernels of the host give the bits that they give on the host, the
-// device's own are within the tolerance; a wrong index is refused in the words of the host.
+// device's own are within the tolerance; a wrong index is refused in the words of the host. Of an
+// operator that only devices run, one of its kernels must take each call.
 void CheckDevices(const OpTest& test);
 // Whether a device of a library that is loaded runs a kernel of the operator, or its composition.
 bool RunsOnSomeDevice(const Operator& op);
+// Whether a call of host memory runs: others have kernels of devices alone, for CheckDevices.
+bool RunsOnHost(const Operator& op);
+// Whether the test says that nothing takes such calls.
+bool IsUnsupported(const OpTest& test, const Call& call);
 
 // What ran and what did not, over the whole program; PrintTally prints it.
 struct Tally {

@@ -129,16 +129,18 @@ void AddTests(const OwnedTest& owned, const std::string& short_name,
   const struct {
     const char* name;
     void (*check)(const OpTest&);
-  } checks[] = {{"MatchesItsReference", CheckValues},
-                {"TreatsSpecialValuesAsItsReference", CheckExtremeValues},
-                {"GivesARowAloneTheBitsItHasInABatch", CheckRowInvariance},
-                {"DoesNotDependOnThreads", CheckThreadInvariance},
-                {"IsDispatched", CheckDispatch},
-                {"TakesWhatItsSignaturePromises", CheckPromises},
+    bool runs_on_host = false;  // and tests nothing of what does not
+  } checks[] = {{"MatchesItsReference", CheckValues, true},
+                {"TreatsSpecialValuesAsItsReference", CheckExtremeValues, true},
+                {"GivesARowAloneTheBitsItHasInABatch", CheckRowInvariance, true},
+                {"DoesNotDependOnThreads", CheckThreadInvariance, true},
+                {"IsDispatched", CheckDispatch, true},
+                {"TakesWhatItsSignaturePromises", CheckPromises, true},
                 {"RefusesWrongCallsAndWritesNothing", CheckWrongCalls},
                 {"RunsOnDevices", CheckDevices},
                 {"HasTheGradientOfDifferences", CheckGradient}};
   for (const auto& c : checks) {
+    if (c.runs_on_host && !RunsOnHost(*Find(owned.op))) continue;
     if (c.check == CheckExtremeValues && owned.special.empty()) continue;
     if (c.check == CheckRowInvariance && !owned.test.row_invariant) continue;
     if (c.check == CheckDevices && !RunsOnSomeDevice(*Find(owned.op))) continue;

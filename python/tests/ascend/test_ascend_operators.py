@@ -176,6 +176,90 @@ def test_anyop_test_finds_an_order_that_is_missing(package: Path) -> None:
     assert said.replace("npu_scaled", "my_npu_ops") in " ".join(DOCUMENT.read_text().split())
 
 
+# One element of x; a negative index asks for none. What differs is which types the kernel takes.
+PICKED = """// SPDX-License-Identifier: Apache-2.0
+// NAME: one element of a tensor.
+//
+//   y = x[index]
+#include "anyop/op.h"
+
+namespace anyop::ops {
+
+extern constinit const Op NAME{
+    .signature = "NAME(x: T[v], index: i32[1] below v) -> (y: T[1]) where T in f16 | f32",
+};
+
+}  // namespace anyop::ops
+"""
+PICKED_REFERENCE = """// SPDX-License-Identifier: Apache-2.0
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+void Run(const Context&, const Tensor& x, const Tensor& index, const Tensor& y) {
+  const std::int64_t at = ReadIndex(index, 0);
+  *y.base<double>() = at < 0 ? 0 : Read(x, at);
+}
+
+}  // namespace
+
+extern constinit const Reference NAME_reference{.op = "NAME", .run = Bind<&Run>()};
+
+}  // namespace anyop::ops
+"""
+PICKED_KERNEL = """// SPDX-License-Identifier: Apache-2.0
+#include "anyop/ascend.h"
+
+namespace {
+
+template <class T>
+__global__ __aicore__ void pick(GM_ADDR x, GM_ADDR index, GM_ADDR y) {
+  AscendC::GlobalTensor<T> from, to;
+  AscendC::GlobalTensor<int32_t> at;
+  from.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(x));
+  to.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(y));
+  at.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(index));
+  const int32_t k = at.GetValue(0);
+  to.SetValue(0, k < 0 ? T(0) : from.GetValue(k));
+  AscendC::DataCacheCleanAndInvalid<T, AscendC::CacheLine::SINGLE_CACHE_LINE,
+                                    AscendC::DcciDst::CACHELINE_OUT>(to);
+}
+
+void Run(const anyop::Context& ctx, const anyop::Tensor& x, const anyop::Tensor& index,
+         const anyop::Tensor& y) {
+  const auto kernel = x.type() == anyop::DType::kF16 ? pick<half> : pick<float>;
+  anyop::ascend::Launch(ctx, {.blocks = 1}, kernel, x, index, y);
+}
+
+}  // namespace
+
+ANYOP_ASCEND_KERNEL(NAME){WHEN.run = anyop::ascend::Bind<&Run>(),
+                          .accepts = anyop::ascend::AreContiguous<&Run>()};
+"""
+
+
+def test_what_only_devices_run_is_tested_there(package: Path) -> None:
+    """Wrong indices are refused there, a kernel must take what the signature promises, and no test
+    of the host says that it is passed.
+    """
+    for name, when in (("picked", ""), ("picked_f16", '.when = "T == f16", ')):
+        folder = package / "ops" / name
+        folder.mkdir()
+        texts = {f"{name}.cc": PICKED, "reference.cc": PICKED_REFERENCE, "ascend.cpp": PICKED_KERNEL}
+        for file, text in texts.items():
+            (folder / file).write_text(text.replace("NAME", name).replace("WHEN", when))
+    done = process("-m", "anyop", "test", "picked", "picked_f16", cwd=package)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.findall(r"^(ok|FAILED) +(picked\S*)", done.stdout, re.M) == [
+        ("ok", "picked.RefusesWrongCallsAndWritesNothing"),
+        ("ok", "picked.RunsOnDevices"),
+        ("ok", "picked_f16.RefusesWrongCallsAndWritesNothing"),
+        ("FAILED", "picked_f16.RunsOnDevices"),
+    ], done.stdout
+    assert "the signature promises this call, but no kernel takes it on ascend:0" in done.stdout
+
+
 def test_a_launch_in_angle_brackets_is_refused_by_the_build(package: Path) -> None:
     kernel = package / "ops" / "gated" / "ascend.cpp"
     right = kernel.read_text()
