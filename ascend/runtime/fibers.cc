@@ -6,6 +6,9 @@
 #include <exception>
 #include <new>
 #include <numeric>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include "findings.h"
 
@@ -66,6 +69,11 @@ void Resume(FiberBlock& resumed) {
   block_end = &resumed.end;
   if (!resumed.has_begun) {
     resumed.has_begun = true;
+#if defined(__SANITIZE_ADDRESS__)
+    // What an exception has left of the block before, which the sanitizer cleans on a thread's
+    // stack alone.
+    ASAN_UNPOISON_MEMORY_REGION(resumed.stack, kStackBytes);
+#endif
     getcontext(&resumed.context);
     resumed.context.uc_stack.ss_sp = resumed.stack;
     resumed.context.uc_stack.ss_size = kStackBytes;

@@ -84,7 +84,7 @@ def check(name: str, found: dict[str, Any]) -> None:
         return
     assert "error" not in found, found["error"]
     # An input that lies between two bytes may become either, by the order of sums on the processor,
-    # and a close choice of a token turn: one prompt in ten here. Of wrong inputs none gets its tokens.
+    # and a close choice of a token turn: one prompt in ten here. Wrong inputs give none its tokens.
     least = 2 if name.startswith("w8a8") else len(found["expected"])
     assert n_equal(found, "together") >= least
     assert n_equal(found, "alone") >= least, "prompts that find prefixes in the cache"

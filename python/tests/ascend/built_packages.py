@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = Path(__file__).parent / "packages"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 PIP = ("-m", "pip", "install", "--no-build-isolation", "--no-deps", "--quiet", ".")
 
 
@@ -39,7 +40,8 @@ def home(folder, *options):
 
 
 def copied(form, folder):
-    return Path(shutil.copytree(PACKAGES / form, folder / form))
+    home = PACKAGES if (PACKAGES / form / "setup.py").exists() else EXAMPLES
+    return Path(shutil.copytree(home / form, folder / form))
 
 
 def installed(form, folder, env):
