@@ -6,9 +6,6 @@
 #include <exception>
 #include <new>
 #include <numeric>
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#endif
 
 #include "findings.h"
 
@@ -69,11 +66,6 @@ void Resume(FiberBlock& resumed) {
   block_end = &resumed.end;
   if (!resumed.has_begun) {
     resumed.has_begun = true;
-#if defined(__SANITIZE_ADDRESS__)
-    // What an exception has left of the block before, which the sanitizer cleans on a thread's
-    // stack alone.
-    ASAN_UNPOISON_MEMORY_REGION(resumed.stack, kStackBytes);
-#endif
     getcontext(&resumed.context);
     resumed.context.uc_stack.ss_sp = resumed.stack;
     resumed.context.uc_stack.ss_size = kStackBytes;
@@ -100,10 +92,13 @@ std::vector<std::uint32_t> OrderOf(std::uint32_t blocks, std::uint64_t seed) {
   return order;
 }
 
-void End(const char* kind, const char* text, Site at) {
-  Report(kind, at, "%s", text);
+void EndBlock() {
   block->is_ending = true;
   throw EndOfBlock();
+}
+void End(const char* kind, const char* text, Site at) {
+  Report(kind, at, "%s", text);
+  EndBlock();
 }
 bool IsEnding() { return block && block->is_ending; }
 

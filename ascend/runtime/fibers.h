@@ -17,6 +17,7 @@ namespace anyop_ascend {
 
 // Thrown through a block's functions to end it.
 struct EndOfBlock {};
+[[noreturn]] void EndBlock();  // of which something was reported
 
 constexpr std::uint64_t kStackBytes = 512 * 1024;
 // Below a stack nobody may touch so much, so that large arrays meet it as well.
