@@ -21,7 +21,7 @@ def test_programs_print_what_the_page_says() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     code = "\n".join(blocks)
     expected = re.findall(r"print\(.*\)  # (.*)", code)
-    assert len(blocks) == 4 and len(expected) == 3
+    assert len(blocks) == 4 and len(expected) == 4
     ran = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "ANYOP_NPU": "delay,trace"},
         capture_output=True, text=True, check=False,
