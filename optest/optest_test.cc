@@ -183,13 +183,15 @@ struct Case {
   const char* op;
   void (*check)(const OpTest&);
   const char* text;
+  const char* or_text = text;  // which is as good
 };
 class Catches : public testing::TestWithParam<Case> {};
 
 TEST_P(Catches, TheDefect) {
   const Case& c = GetParam();
   const std::string failures = FailuresOf(c.op, c.check);
-  EXPECT_TRUE(Contains(failures, c.text)) << failures.substr(0, 2000);
+  EXPECT_TRUE(Contains(failures, c.text) || Contains(failures, c.or_text))
+      << failures.substr(0, 2000);
   EXPECT_TRUE(Contains(failures, "--call=")) << failures.substr(0, 2000);
 }
 
@@ -206,8 +208,10 @@ constexpr Case kCases[] = {
     {"few_rows", CheckThreadInvariance, "y["},
     {"static_memory", CheckThreadInvariance, "of y), as threads may do: both write the same"},
     {"row_before", CheckThreadInvariance, "the last part first"},
+    // On a busy machine threads may meet it before parts that interrupt one another do.
     {"stale_scratch", CheckThreadInvariance,
-     "in the middle of one (after access 1 of workspace), as threads may do"},
+     "in the middle of one (after access 1 of workspace), as threads may do",
+     "with 4 that begin together"},
     {"stale_count", CheckThreadInvariance,
      "No part of a region may depend on what another one has left in memory"},
     {"plain_largest", CheckThreadInvariance,
